@@ -278,6 +278,11 @@ pub(crate) struct Flags {
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
 
+    /// Counts responses, bytes and durations of each host for the metrics
+    #[arg(long, env = "WEIR_HOST_METRICS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Operation")]
+    host_metrics: Option<bool>,
+
     /// Socket for weir ctl; users with write permission on the socket control the server [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
     control: Option<PathBuf>,
@@ -543,6 +548,17 @@ impl Flags {
         })
     }
 
+    /// The same for a key that only the file can have set.
+    pub(crate) fn blame_file(&self, key: &str, why: String) -> Failure {
+        let file = self.config.as_deref();
+        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
+            Some((path, Ok(text))) => {
+                ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
+            }
+            _ => why,
+        })
+    }
+
     /// An error about a missing page, with the part of the configuration that names it.
     pub(crate) fn blame_page(&self, missing: &MissingPage) -> Failure {
         let (NamedBy::Host { number, .. } | NamedBy::TopForHost { number, .. }) = missing.named_by else {
@@ -614,6 +630,7 @@ impl Flags {
             proxy_protocol,
             security_headers,
             live,
+            host_metrics,
             health,
             log_format,
             log_sample,
@@ -761,7 +778,10 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 /// Makes relative paths of a configuration file relative to the file's folder.
 fn put_below(config: &mut Config, folder: &Path) {
-    let hosts = config.host.iter_mut().map(|host| &mut host.root);
+    let hosts = config
+        .host
+        .iter_mut()
+        .flat_map(|host| [host.root.as_mut(), host.access_log.as_mut()]);
     let own = [
         &mut config.root,
         &mut config.replay,
@@ -775,7 +795,7 @@ fn put_below(config: &mut Config, folder: &Path) {
         &mut config.acme_eab,
         &mut config.acme_hook,
     ];
-    for inner in own.into_iter().chain(hosts).flatten() {
+    for inner in own.into_iter().map(Option::as_mut).chain(hosts).flatten() {
         if inner.as_os_str() != "-" && !LogSocket::is_meant(inner) {
             *inner = folder.join(&*inner);
         }

@@ -1,15 +1,83 @@
-//! The configured access log: connects `server`'s log sink to a `runtime::logfile`. Decides which file is open; the
-//! server decides the lines.
+//! The configured access logs: connects `server`'s log sink to files of `runtime::logfile`. Decides which files are open;
+//! the server decides the lines.
 
 use crate::failure::Failure;
 use runtime::log_socket::{Add, Fields};
 use runtime::logfile::{LogFile, Rotation, Target};
 use server::LogSink;
-use server::config::{Config, LogFormat};
+use server::config::{self, Config};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::Instant;
+
+/// The open access logs of a configuration, in the order of [`Config::access_logs`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AccessLogs(Vec<Arc<AccessLog>>);
+
+impl AccessLogs {
+    /// Opens the logs of a configuration. Keeps those of `running` that go to the same place in the same way.
+    ///
+    /// # Errors
+    /// `System`, naming the file, and the host whose log it is.
+    pub(crate) fn open(config: &Config, running: &AccessLogs) -> Result<AccessLogs, Failure> {
+        let rotation = rotation(config);
+        let logs = config.access_logs();
+        let logs = logs.iter().map(|log| AccessLog::open(log, rotation, running));
+        logs.collect::<Result<_, _>>().map(AccessLogs)
+    }
+
+    /// The sink for a server; `None` without a log.
+    pub(crate) fn sink(&self) -> Option<Arc<dyn LogSink>> {
+        (!self.0.is_empty()).then(|| Arc::new(self.clone()) as Arc<dyn LogSink>)
+    }
+
+    /// The logs.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<AccessLog>> {
+        self.0.iter()
+    }
+
+    /// Reopens all files by name, after the lines buffered so far are in the old files.
+    ///
+    /// # Errors
+    /// `Usage` if there is no log; `System` with the first file that cannot be opened, and why. Its lines then go to standard
+    /// error.
+    pub(crate) fn reopen(&self) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            return Err(Failure::Usage(
+                "cannot reopen the access log: none is configured".to_owned(),
+            ));
+        }
+        let mut outcome = Ok(());
+        for log in self.iter() {
+            if let Err(error) = log.reopen()
+                && outcome.is_ok()
+            {
+                outcome = Err(Failure::System(format!(
+                    "cannot reopen the access log `{}`: {error}; its lines go to standard error until it can be opened",
+                    log.path.display()
+                )));
+            }
+        }
+        outcome
+    }
+}
+
+impl LogSink for AccessLogs {
+    fn write(&self, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64) {
+        self.write_to(0, lines, now)
+    }
+
+    fn write_to(&self, log: usize, lines: Vec<u8>, _now: Instant) -> (Vec<u8>, u64) {
+        match self.0.get(log) {
+            Some(log) => log.file.write(lines),
+            None => {
+                let dropped = lines.iter().filter(|b| **b == b'\n').count() as u64;
+                (Vec::new(), dropped)
+            }
+        }
+    }
+}
 
 /// An open access log.
 #[derive(Debug)]
@@ -22,32 +90,27 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the log of a configuration (`-`: standard output). Returns `running` if it goes to the same place in the same way.
-    ///
-    /// # Errors
-    /// `System`, naming the file.
-    pub(crate) fn open(
-        config: &Config,
-        running: Option<&Arc<AccessLog>>,
-    ) -> Result<Option<Arc<AccessLog>>, Failure> {
-        let Some(path) = config.access_log.as_deref() else {
-            return Ok(None);
-        };
-        let rotation = rotation(config);
-        let has_fields = config.access_log_socket().is_some() && is_json(config);
-        let is_same = |running: &&Arc<AccessLog>| {
-            running.path == path && running.rotation == rotation && running.has_fields == has_fields
-        };
-        if let Some(running) = running.filter(is_same) {
-            return Ok(Some(Arc::clone(running)));
-        }
-        let target = match config.access_log_socket().transpose() {
-            Ok(Some(socket)) => Target::Socket(socket),
-            Ok(None) if path.as_os_str() == "-" => Target::Stdout,
-            Ok(None) => Target::File(path.to_owned()),
-            Err(why) => return Err(Failure::Usage(why)),
+    /// Opens a log (`-`: standard output). Returns that of `running` that goes to the same place in the same way, if there
+    /// is one.
+    fn open(
+        log: &config::AccessLog,
+        rotation: Rotation,
+        running: &AccessLogs,
+    ) -> Result<Arc<AccessLog>, Failure> {
+        let path = &log.target;
+        let target = match log.socket().map_err(Failure::Usage)? {
+            Some(socket) => Target::Socket(socket),
+            None if path.as_os_str() == "-" => Target::Stdout,
+            None => Target::File(path.clone()),
         };
         let is_socket = matches!(target, Target::Socket(_));
+        let has_fields = is_socket && log.is_json;
+        let mut same = running.iter().filter(|running| {
+            running.path == *path && running.rotation == rotation && running.has_fields == has_fields
+        });
+        if let Some(running) = same.next() {
+            return Ok(Arc::clone(running));
+        }
         let fields = has_fields.then_some(Fields(members));
         let file = LogFile::open_rotating(target, rotation, fields).map_err(|error| {
             let advice = match error.kind() {
@@ -55,17 +118,14 @@ impl AccessLog {
                 ErrorKind::NotConnected => "start the pipe's reader first",
                 _ => "its folder must exist and be writable",
             };
-            Failure::System(format!(
-                "cannot open the access log `{}`: {error}; {advice}",
-                path.display()
-            ))
+            Failure::System(format!("cannot open {}: {error}; {advice}", log.name()))
         })?;
-        Ok(Some(Arc::new(AccessLog {
-            path: path.to_owned(),
+        Ok(Arc::new(AccessLog {
+            path: path.clone(),
             rotation,
             has_fields,
             file,
-        })))
+        }))
     }
 
     /// Stops accepting lines and writes the buffered ones.
@@ -87,18 +147,10 @@ impl AccessLog {
     ///
     /// # Errors
     /// Why it cannot be opened; lines then go to standard error.
-    pub(crate) fn reopen(&self) -> std::io::Result<()> {
+    fn reopen(&self) -> std::io::Result<()> {
         let tried = self.file.can_be_opened();
         self.file.reopen();
         tried
-    }
-}
-
-/// Whether the lines of a configuration are JSON.
-fn is_json(config: &Config) -> bool {
-    match &config.log_template {
-        Some(template) => template.is_json(),
-        None => config.log_format == LogFormat::Json,
     }
 }
 
@@ -116,7 +168,7 @@ fn members(line: &[u8], add: &mut Add<'_>) {
     }
 }
 
-/// When the log is rotated.
+/// When the logs are rotated.
 fn rotation(config: &Config) -> Rotation {
     Rotation {
         size: Some(config.log_rotate_size).filter(|size| size.0 > 0),
@@ -126,13 +178,7 @@ fn rotation(config: &Config) -> Rotation {
     }
 }
 
-/// Whether the log of a configuration is rotated, for which its folder must be readable and its files removable.
+/// Whether the logs of a configuration are rotated, for which their folders must be readable and their files removable.
 pub(super) fn is_rotated(config: &Config) -> bool {
     rotation(config).is_on()
-}
-
-impl LogSink for AccessLog {
-    fn write(&self, lines: Vec<u8>, _now: Instant) -> (Vec<u8>, u64) {
-        self.file.write(lines)
-    }
 }

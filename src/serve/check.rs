@@ -1,6 +1,7 @@
 //! `weir serve --check`: validates a configuration without listening and without creating files. Decides when a log,
 //! recording or socket could be created. Does not test whether addresses are free: a running server may hold them.
 
+use super::access_log::AccessLogs;
 use super::tls::Tls;
 use super::{open, rights};
 use crate::cli::serve::Flags;
@@ -37,22 +38,32 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = config.record.as_deref().and_then(cannot_be_written) {
         return Err(flags.blame("record", why));
     }
-    for (key, socket) in [
-        ("access-log", config.access_log_socket().and_then(Result::ok)),
-        ("server-log", config.server_log.clone()),
-    ] {
-        if let Some(socket) = socket
-            && let Err(error) = socket.probe()
-        {
+    let logs = config.access_logs();
+    let sockets = logs.iter().filter_map(|log| log.socket().ok().flatten());
+    let sockets = sockets.map(|socket| ("access-log", socket));
+    let server_log = config.server_log.clone().map(|socket| ("server-log", socket));
+    for (key, socket) in sockets.chain(server_log) {
+        if let Err(error) = socket.probe() {
             let why = format!("`{socket}` cannot be used: {error}; start the log daemon");
             return Err(flags.blame(key, why));
         }
     }
-    if let Some(why) = config.access_log_file().and_then(cannot_be_written) {
-        return Err(flags.blame("access-log", why));
+    for log in &logs {
+        if let Some(why) = log.file().and_then(cannot_be_written) {
+            return Err(match log.host {
+                None => flags.blame("access-log", why),
+                Some(_) => flags.blame_file("access-log", why),
+            });
+        }
     }
     Tls::open(&config, flags, None, &Secret::default())?;
-    let server = open(config, Interprocess::default(), Additions::default(), None, flags)?;
+    let server = open(
+        config,
+        Interprocess::default(),
+        Additions::default(),
+        &AccessLogs::default(),
+        flags,
+    )?;
     // A start only warns of missing pages, because they may be created later. A check fails for a page that the site
     // itself configures, and warns of one that a host inherits.
     let missing = server.missing_pages(clock::now(), clock::wall());

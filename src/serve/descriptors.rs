@@ -4,7 +4,7 @@
 use super::strategy::Group;
 use server::config::Config;
 
-/// Descriptors for standard streams, signals (a pair for each of five), the root, the log and the watcher, for files being
+/// Descriptors for standard streams, signals (a pair for each of five), the root, a log and the watcher, for files being
 /// opened, and for connections that are accepted only to be refused.
 const OWN: u64 = 20;
 /// Descriptors per event loop: event queue, waker, listener. Blocking workers need none of their own.
@@ -37,7 +37,9 @@ impl Shares {
             false => 1,
         };
         let loops: u64 = groups.iter().map(loops_of).sum();
-        let own = OWN + PER_LOOP * loops;
+        // The first log is among `OWN`.
+        let logs = config.access_logs().len().saturating_sub(1) as u64;
+        let own = OWN + PER_LOOP * loops + logs;
         Shares {
             total,
             connections: total.saturating_sub(files + own).max(1),

@@ -1,6 +1,7 @@
 //! `weir serve --explain "GET /path"`: says which rules apply to a request and where its answer comes from, without serving.
 //! Decides how a request is written; the server explains it.
 
+use super::access_log::AccessLogs;
 use super::open;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
@@ -20,7 +21,13 @@ use url::Url;
 pub(super) fn run(config: Config, text: &str, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let asked = Asked::read(text).map_err(|why| flags.blame("explain", why))?;
     super::rights::try_user(&config, flags)?;
-    let server = open(config, Interprocess::default(), Additions::default(), None, flags)?;
+    let server = open(
+        config,
+        Interprocess::default(),
+        Additions::default(),
+        &AccessLogs::default(),
+        flags,
+    )?;
     let explanation = server
         .explain(&asked.question(), clock::now(), clock::wall())
         .map_err(|why| flags.blame("explain", why))?;

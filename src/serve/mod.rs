@@ -40,7 +40,7 @@ use crate::cli::serve::Flags;
 use crate::demo;
 use crate::failure::Failure;
 use crate::voice::Voice;
-use access_log::AccessLog;
+use access_log::{AccessLog, AccessLogs};
 use adaptation::Adaptation;
 pub(crate) use control::{Change, Wish};
 use datagrams::Datagrams;
@@ -63,7 +63,7 @@ use runtime::strategy::{Io, Limits};
 use runtime::{clock, machine};
 use server::config::{Concurrency, Config, Listen, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
-use server::{About, Additions, Interprocess, LogSink, Server};
+use server::{About, Additions, Interprocess, Server};
 use sockets::Given;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -189,10 +189,10 @@ fn serve(
     };
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
-    let log = AccessLog::open(&config, None).map_err(explained)?;
+    let logs = AccessLogs::open(&config, &AccessLogs::default()).map_err(explained)?;
     let handed_on = datagrams::hand_on(&datagrams);
     let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
-    let server = open(config.clone(), prefork, additions, log.as_ref(), flags).map_err(explained)?;
+    let server = open(config.clone(), prefork, additions, &logs, flags).map_err(explained)?;
     warn_of_mistakes(&server, flags);
     let server = Arc::new(server);
     let how = Listening {
@@ -240,7 +240,7 @@ fn serve(
     let mut operator = Operator {
         flags,
         server,
-        log,
+        logs,
         earlier_logs: Vec::new(),
         descriptors: shares.total,
         rights,
@@ -366,12 +366,12 @@ fn open(
     config: Config,
     prefork: Interprocess,
     additions: Additions,
-    log: Option<&Arc<AccessLog>>,
+    logs: &AccessLogs,
     flags: &Flags,
 ) -> Result<Server, Failure> {
     let wall = clock::wall();
     let seed = Seed(u64::from(wall.nanos) << 32 ^ wall.secs.unsigned_abs() ^ u64::from(std::process::id()));
-    Server::open_with(additions, prefork, config, embedded(), sink(log), seed)
+    Server::open_with(additions, prefork, config, embedded(), logs.sink(), seed)
         .map_err(|error| unservable(&error, flags))
 }
 
@@ -392,10 +392,6 @@ fn warn_of_mistakes(server: &Server, flags: &Flags) {
     for missing in server.missing_pages(clock::now(), clock::wall()) {
         tracing::warn!("{}", flags.blame_page(&missing));
     }
-}
-
-fn sink(log: Option<&Arc<AccessLog>>) -> Option<Arc<dyn LogSink>> {
-    log.map(|log| Arc::clone(log) as Arc<dyn LogSink>)
 }
 
 fn embedded() -> Source {
@@ -511,7 +507,7 @@ impl Role {
 struct Operator<'a> {
     flags: &'a Flags,
     server: Arc<Server>,
-    log: Option<Arc<AccessLog>>,
+    logs: AccessLogs,
     /// Logs of earlier configurations that may still have lines to write.
     earlier_logs: Vec<Arc<AccessLog>>,
     /// The descriptor limit of this process.
@@ -574,7 +570,7 @@ impl Operator<'_> {
                     }
                 }
                 Some(Signal::ReopenLogs) => {
-                    if let Err(failure) = self.reopen_logs() {
+                    if let Err(failure) = self.logs.reopen() {
                         tracing::warn!("SIGUSR1: {failure}");
                     }
                 }
@@ -619,24 +615,11 @@ impl Operator<'_> {
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
             Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what, clock::wall()))),
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
-            Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
+            Wish::ReopenLogs => control::outcome(self.logs.reopen().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),
         };
         question.answer(&answer.to_string());
         (wish == Wish::Stop).then_some(Signal::Stop)
-    }
-
-    fn reopen_logs(&self) -> Result<(), Failure> {
-        let Some(log) = &self.log else {
-            return Err(Failure::Usage(
-                "cannot reopen the access log: none is configured".to_owned(),
-            ));
-        };
-        log.reopen().map_err(|error| {
-            Failure::System(format!(
-                "cannot reopen the access log: {error}; its lines go to standard error until it can be opened"
-            ))
-        })
     }
 
     /// Closes the control socket. Commands are no longer executed, so clients must not wait for an answer.
@@ -732,9 +715,9 @@ impl Operator<'_> {
             }
             None => None,
         };
-        let log = AccessLog::open(&next, self.log.as_ref())?;
+        let logs = AccessLogs::open(&next, &self.logs)?;
         self.server
-            .reload(next, sink(log.as_ref()))
+            .reload(next, logs.sink())
             .map_err(|error| unservable(&error, self.flags))?;
         if let Some((tls, fresh, watch)) = certificates {
             tls.install(fresh);
@@ -744,11 +727,12 @@ impl Operator<'_> {
         if let Some(bound) = bound {
             self.server.budget().set(bound);
         }
-        self.earlier_logs.extend(std::mem::replace(&mut self.log, log));
-        if let Some(log) = &self.log {
-            self.earlier_logs.retain(|earlier| !Arc::ptr_eq(earlier, log));
+        for log in std::mem::replace(&mut self.logs, logs).iter() {
+            self.earlier_logs.push(Arc::clone(log));
         }
-        self.earlier_logs.retain(|earlier| !earlier.is_finished());
+        let is_in_use = |earlier: &Arc<AccessLog>| self.logs.iter().any(|log| Arc::ptr_eq(earlier, log));
+        self.earlier_logs
+            .retain(|earlier| !is_in_use(earlier) && !earlier.is_finished());
         for unused in self
             .earlier_logs
             .iter()
@@ -910,7 +894,7 @@ impl Operator<'_> {
 
     /// Waits until the logs are written, at most until `until` or a signal: the reader of a pipe may have stalled.
     fn close_logs(&self, signals: &mut Signals, until: Instant) -> Result<(), Failure> {
-        let logs = || self.log.iter().chain(&self.earlier_logs);
+        let logs = || self.logs.iter().chain(&self.earlier_logs);
         logs().for_each(|log| log.close());
         let until = until.max(clock::now() + LOG_GRACE);
         while !logs().all(|log| log.is_finished()) {

@@ -33,7 +33,7 @@ use super::strategy::{Choice, Group, choose, choose_all};
 use super::tls::{self, Tls, Watch};
 use super::upgrade::{self, Upgrade};
 use super::{
-    AccessLog, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
+    AccessLogs, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
     complain_of_reload, configuration_again, control, demo_size, fit, memory_limit, open, open_control,
     refused, say_certificates, say_reloaded, say_stopping, warn_of_mistakes, watched,
 };
@@ -238,12 +238,12 @@ impl Founder<'_> {
         cache_folder::refuse_processes(config)?;
         let flags = self.flags;
         self.apart(|| {
-            let log = AccessLog::open(config, None)?;
+            let logs = AccessLogs::open(config, &AccessLogs::default())?;
             let server = open(
                 config.clone(),
                 server::Interprocess::default(),
                 Additions::default(),
-                log.as_ref(),
+                &logs,
                 flags,
             )?;
             warn_of_mistakes(&server, flags);
@@ -411,9 +411,9 @@ impl Founder<'_> {
                     let secret = tls::hand_on(self.tls.as_deref());
                     self.upgrade.begin(&secret, |why| self.rights.hint(why));
                 }
-                News::Wanted(Signal::ReopenLogs) => match &self.config.access_log {
-                    Some(_) => self.prefork.ask(Signal::ReopenLogs),
-                    None => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),
+                News::Wanted(Signal::ReopenLogs) => match self.config.access_logs().is_empty() {
+                    false => self.prefork.ask(Signal::ReopenLogs),
+                    true => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),
                 },
                 News::Changed | News::Nothing => {}
             }
@@ -508,14 +508,14 @@ impl Founder<'_> {
     }
 
     fn reopen_logs(&mut self) -> Result<(), Failure> {
-        if self.config.access_log.is_none() {
+        if self.config.access_logs().is_empty() {
             return Err(Failure::Usage(
                 "cannot reopen the access log: none is configured".to_owned(),
             ));
         }
         let config = self.config.clone();
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
-        self.apart(|| AccessLog::open(&config, None).map(drop))?;
+        self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop))?;
         self.prefork.ask(Signal::ReopenLogs);
         Ok(())
     }
@@ -624,12 +624,12 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
     let mut signals = member
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
-    let log = AccessLog::open(&config, None)?;
+    let logs = AccessLogs::open(&config, &AccessLogs::default())?;
     let server = Arc::new(open(
         config,
         prefork,
         additions(managed.as_ref(), None),
-        log.as_ref(),
+        &logs,
         flags,
     )?);
     server.set_about(About {
@@ -651,7 +651,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
     let mut operator = Operator {
         flags,
         server,
-        log,
+        logs,
         earlier_logs: Vec::new(),
         descriptors: shares.total,
         rights,

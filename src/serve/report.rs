@@ -7,7 +7,7 @@ use super::rights::Rights;
 use super::strategy::Choice;
 use runtime::listen::Address;
 use serde_json::{Value, json};
-use server::config::{Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
+use server::config::{AccessLog, Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
 use std::fmt::Write;
 use units::{Bytes, Duration};
 
@@ -102,6 +102,7 @@ impl Started<'_> {
                 "seccomp": self.rights.seccomp,
             },
             "access-log": config.access_log,
+            "host-access-logs": host_logs(config).iter().map(|log| &log.target).collect::<Vec<_>>(),
             "server-log": config.server_log.as_ref().map(ToString::to_string),
             "log-format": config.log_format.to_string(),
             "log-template": config.log_template.as_ref().map(ToString::to_string),
@@ -269,6 +270,10 @@ impl Started<'_> {
                 line("log", &format!("{} ({format})", path.display()))
             }
         }
+        for log in host_logs(config) {
+            let host = log.host.unwrap_or_default();
+            line("", &format!("{} (host {host})", log.target.display()));
+        }
         if let Some(socket) = &config.server_log {
             line("", &format!("{socket} (messages)"));
         }
@@ -285,6 +290,13 @@ impl Started<'_> {
         );
         text
     }
+}
+
+/// The access logs that only hosts have.
+fn host_logs(config: &Config) -> Vec<AccessLog> {
+    let mut logs = config.access_logs();
+    logs.retain(|log| log.host.is_some());
+    logs
 }
 
 /// The URL to open in a browser; a wildcard address becomes `localhost`. For a Unix socket, its address, as it has no URL.

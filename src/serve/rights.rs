@@ -189,9 +189,9 @@ impl Rights {
                 self.gid
             );
         }
-        if let Some(log) = config.access_log_file().filter(|log| !log.starts_with("/dev"))
-            && !privilege::can_make(log)
-        {
+        let logs = config.access_logs();
+        let logs = logs.iter().filter_map(|log| log.file());
+        for log in logs.filter(|log| !log.starts_with("/dev") && !privilege::can_make(log)) {
             tracing::warn!(
                 "SIGUSR1 will find `{}` only if the rotation creates it: user {} cannot create files in its folder; \
                  make the folder writable",
@@ -366,16 +366,21 @@ fn reach(
         execute.extend(HOOK_EXECUTE.map(PathBuf::from));
         execute.extend(around(hook));
     }
-    let log = config.access_log_file();
-    let write = log.map(|log| {
+    let logs = config.access_logs();
+    let logs = logs.iter().filter_map(|log| log.file()).map(|log| {
         // For a device or a pipe, the file itself; its folder holds unrelated files.
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
     });
-    let rotated = write.clone().filter(|_| access_log::is_rotated(config));
+    // Hosts' logs often share a folder.
+    let logs: BTreeSet<PathBuf> = logs.collect();
+    let rotated = logs
+        .clone()
+        .into_iter()
+        .filter(|_| access_log::is_rotated(config));
     // The successor of an upgrade opens the file of secrets again.
     let key_log = config.tls_key_log.as_deref().map(folder);
-    let mut write: Vec<PathBuf> = write.into_iter().chain(record).chain(key_log).collect();
+    let mut write: Vec<PathBuf> = logs.into_iter().chain(record).chain(key_log).collect();
     write.push("/dev/null".into());
     let mut ports: Vec<u16> = listeners
         .iter()

@@ -3,7 +3,7 @@
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, head};
-use crate::serve::{on_every_strategy, where_workers_are_processes};
+use crate::serve::{on_every_strategy, where_workers_are_processes, where_workers_are_threads};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -325,6 +325,116 @@ fn the_example_for_kubernetes_answers_its_own_probes() {
     }
 }
 
+const HOSTS: &str = r#"
+root = "site"
+live = "local"
+host-metrics = true
+
+[[host]]
+names = ["one.test", "*.one.test"]
+
+[[host]]
+names = ["two.test"]
+redirect = [{ from = "*", to = "http://one.test*" }]
+"#;
+
+/// The metrics of hosts, as label and value; without counts of 0.
+fn of_hosts(server: &Server, family: &str) -> Vec<String> {
+    let text = server.connect().get("/.weir/metrics").text();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(family));
+    lines
+        .filter(|line| !line.ends_with(" 0"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Asks over one connection, with all requests in one send.
+fn ask_hosts(server: &Server, asked: &[(&str, &str, u16)]) {
+    let mut connection = server.connect();
+    let requests: Vec<String> = asked
+        .iter()
+        .map(|(host, path, _)| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+        .collect();
+    connection.send(requests.concat());
+    for (host, path, status) in asked {
+        assert_eq!(connection.receive("GET").status, *status, "{host} {path}");
+    }
+}
+
+fn metrics_tell_hosts_apart(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "a"), ("weir.toml", HOSTS)]);
+    let config = tree.join("weir.toml");
+    let server = Launch::new(strategy)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    ask_hosts(
+        &server,
+        &[
+            ("one.test", "/a.txt", 200),
+            ("sub.ONE.test:80", "/a.txt", 200),
+            ("one.test", "/missing", 404),
+            ("two.test", "/a.txt", 301),
+            ("unknown.test", "/a.txt", 200),
+            ("made-up.test", "/a b", 400),
+        ],
+    );
+    let mine = |line: &String| !line.starts_with("{host=\"*\"");
+    let counted = eventually("all are counted", || {
+        let counted = of_hosts(&server, "weir_host_responses_total");
+        let is_whole = counted.contains(&"{host=\"*\",class=\"4xx\"} 1".to_owned());
+        (is_whole && counted.iter().filter(|line| mine(line)).count() == 3).then_some(counted)
+    });
+    let counted: Vec<String> = counted.into_iter().filter(|line| mine(line)).collect();
+    assert_eq!(
+        counted,
+        [
+            "{host=\"one.test\",class=\"2xx\"} 2",
+            "{host=\"one.test\",class=\"4xx\"} 1",
+            "{host=\"two.test\",class=\"3xx\"} 1",
+        ]
+    );
+    let all = server.connect().get("/.weir/metrics").text();
+    for label in ["unknown.test", "made-up", "sub.one", "sub.ONE"] {
+        assert!(!all.contains(label), "{label} is in {all}");
+    }
+    for line in [
+        "weir_host_responses_total{host=\"*\",class=\"4xx\"} 1",
+        "weir_host_response_duration_seconds_count{host=\"one.test\"} 3",
+        "weir_host_response_duration_seconds_bucket{le=\"+Inf\",host=\"two.test\"} 1",
+    ] {
+        assert!(all.contains(line), "{line} is not in {all}");
+    }
+    let sent = of_hosts(&server, "weir_host_sent_bytes_total");
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    // A reload keeps the counts of hosts that stay, in whatever order, and begins anew for others.
+    let (top, hosts) = HOSTS.split_once("[[host]]").expect("two hosts");
+    let next =
+        format!("{top}[[host]]\nnames = [\"new.test\"]\n\n[[host]]{hosts}").replace("two.test", "other.test");
+    tree.replace("weir.toml", next);
+    server.signal("HUP");
+    eventually("the new host", || {
+        ask_hosts(&server, &[("new.test", "/a.txt", 200)]);
+        let counted = of_hosts(&server, "weir_host_responses_total");
+        counted.iter().any(|line| line.contains("new.test")).then_some(())
+    });
+    let counted = of_hosts(&server, "weir_host_responses_total");
+    assert!(
+        counted.contains(&"{host=\"one.test\",class=\"2xx\"} 2".to_owned()),
+        "{counted:?}"
+    );
+    assert!(
+        !counted.iter().any(|line| line.contains("two.test")),
+        "{counted:?}"
+    );
+    // Without the key there are none.
+    tree.replace("weir.toml", HOSTS.replace("host-metrics = true\n", ""));
+    server.signal("HUP");
+    eventually("no metrics of hosts", || {
+        of_hosts(&server, "weir_host").is_empty().then_some(())
+    });
+}
+
+where_workers_are_threads!(metrics_tell_hosts_apart);
 on_every_strategy!(
     the_live_page_is_for_those_it_is_meant_for,
     a_name_that_others_resolve_is_shown_nothing,

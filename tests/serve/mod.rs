@@ -27,6 +27,7 @@
 //! - `warnings`: what the log says of requests that failed
 //! - `rights`: what the process may still do once it listens
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
+//! - `host_logs`: access logs of hosts
 //! - `tried`: files that are tried for a path
 //! - `trusted`: the client that a proxy in front of the server names
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
@@ -82,6 +83,7 @@ mod explained;
 mod fields;
 mod files;
 mod forward_auth;
+mod host_logs;
 mod hosts;
 mod http2;
 mod http2_clients;

@@ -59,9 +59,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `proxy`,
+/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
 /// `recorded` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 27] = [
+const ELSEWHERE: [&str; 28] = [
     "replay",
     "tls-cert",
     "tls-key",
@@ -89,6 +89,7 @@ const ELSEWHERE: [&str; 27] = [
     "early-hints",
     "max-handshakes",
     "max-handshakes-per-address",
+    "host-metrics",
 ];
 /// A timeout of 300 ms has been noticed by then.
 const NOTICED: Duration = Duration::from_secs(10);

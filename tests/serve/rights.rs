@@ -153,6 +153,7 @@ error-pages = {{ 404 = "/lost.html" }}
 [[host]]
 names = ["two.test"]
 root = "../{second}"
+access-log = "../more/two.log"
 error-pages = {{ 404 = "/missing.html" }}
 "#
     )
@@ -167,6 +168,7 @@ fn everything_works_with_little_in_reach(strategy: Strategy) {
         ("two/next/a.txt", "next"),
         ("three/site/a.txt", "three"),
         ("logs/keep", ""),
+        ("more/keep", ""),
         ("etc/weir.toml", &two_sites("two/site")),
     ]);
     let config = tree.join("etc/weir.toml");
@@ -174,7 +176,7 @@ fn everything_works_with_little_in_reach(strategy: Strategy) {
         .args(["--config".as_ref(), config.as_os_str()])
         .start();
     let said = server.started["rights"]["landlock"].to_string();
-    for folder in ["one", "two", "logs", "etc"] {
+    for folder in ["one", "two", "logs", "more", "etc"] {
         if !said.contains("no Landlock") {
             assert!(said.contains(folder), "{folder} is not in {said}");
         }
@@ -195,20 +197,26 @@ fn everything_works_with_little_in_reach(strategy: Strategy) {
     assert_eq!(get(&server, "two.test", "/readyz").0, 200);
     // What changes on disk is seen, with the log away in between.
     let log = tree.join("logs/access.log");
-    eventually("lines are written", || {
-        std::fs::read_to_string(&log)
-            .is_ok_and(|text| text.lines().count() >= 5)
-            .then_some(())
-    });
+    let other = tree.join("more/two.log");
+    for (log, lines) in [(&log, 2), (&other, 3)] {
+        eventually("lines are written", || {
+            std::fs::read_to_string(log)
+                .is_ok_and(|text| text.lines().count() >= lines)
+                .then_some(())
+        });
+    }
     std::fs::rename(&log, tree.join("logs/access.log.1")).expect("the log");
+    std::fs::rename(&other, tree.join("more/two.log.1")).expect("the log");
     server.signal("USR1");
-    eventually("the log is made anew", || log.exists().then_some(()));
+    eventually("the logs are made anew", || {
+        (log.exists() && other.exists()).then_some(())
+    });
     tree.replace("two/site/a.txt", "changed");
     eventually("the change", || {
         (get(&server, "two.test", "/a.txt") == found("changed")).then_some(())
     });
     eventually("the new log is written", || {
-        std::fs::read_to_string(&log)
+        std::fs::read_to_string(&other)
             .is_ok_and(|text| !text.is_empty())
             .then_some(())
     });

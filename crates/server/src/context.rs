@@ -123,7 +123,7 @@ impl Cx {
             uses_head_cache: [false; 2],
             copied_max: 0,
             output_max: 0,
-            journal: Journal::new(state.log.as_ref().map(|_| state.config.log_format)),
+            journal: Journal::new(None),
             counters: seat.counters,
             latencies: seat.latencies,
             latest: Turn::new(),
@@ -144,10 +144,17 @@ impl Cx {
             lines: Lines::default(),
             block: Vec::new(),
         };
-        cx.journal.set_template(cx.state.config.log_template.clone());
-        cx.journal.set_sample(cx.state.config.log_sample);
+        cx.follow();
         cx.take_step(Step::Calm);
         cx
+    }
+
+    /// Has the journal follow the state in force.
+    fn follow(&mut self) {
+        let state = &self.state;
+        let has_logs = state.log.is_some();
+        self.journal
+            .follow(&state.config, &state.hosts, &state.host_counts, has_logs);
     }
 
     /// Applies a memory step to the state in force.
@@ -188,10 +195,7 @@ impl Cx {
         self.state.awaken();
         self.take_step(self.step);
         self.admission.hold(turn_max(&self.state.config));
-        self.journal
-            .set_format(self.state.log.as_ref().map(|_| self.state.config.log_format));
-        self.journal.set_template(self.state.config.log_template.clone());
-        self.journal.set_sample(self.state.config.log_sample);
+        self.follow();
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
         for place in self.state.hosts.places() {
             let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);
@@ -263,6 +267,12 @@ impl Cx {
             let (empty, dropped) = log.write(self.journal.take(Vec::new()), now);
             self.journal.recycle(empty);
             self.counters.log_dropped().add(dropped);
+            for (number, lines) in self.journal.others() {
+                let (empty, dropped) = log.write_to(number, std::mem::take(lines), now);
+                *lines = empty;
+                lines.clear();
+                self.counters.log_dropped().add(dropped);
+            }
         }
     }
 }
@@ -275,10 +285,16 @@ impl Cx {
         if self.journal.wake().is_none() {
             return;
         }
-        let lines = self.journal.take(Vec::new());
-        for line in lines.split_inclusive(|b| *b == b'\n') {
-            let (_, dropped) = log.write(line.to_vec(), now);
-            self.counters.log_dropped().add(dropped);
+        let write = |number: usize, lines: &[u8]| {
+            for line in lines.split_inclusive(|b| *b == b'\n') {
+                let (_, dropped) = log.write_to(number, line.to_vec(), now);
+                self.counters.log_dropped().add(dropped);
+            }
+        };
+        write(0, &self.journal.take(Vec::new()));
+        for (number, lines) in self.journal.others() {
+            write(number, lines);
+            lines.clear();
         }
     }
 }

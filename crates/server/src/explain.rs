@@ -107,6 +107,11 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             None => host(&state.config, site, config),
         },
     );
+    match (&config.access_log, &state.config.access_log) {
+        (Some(log), _) => say("access-log", format!("a line in `{}`", log.display())),
+        (None, Some(_)) => say("access-log", "no line".to_owned()),
+        (None, None) => {}
+    }
     let raw = head.target.path().unwrap_or(b"*");
     let spelled = spelling(raw).unwrap_or_default();
     if spelled != raw && !spelled.is_empty() {

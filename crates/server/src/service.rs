@@ -14,6 +14,7 @@ use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
 use crate::field_rules::FieldRules;
 use crate::filter::{Filter, Filters};
+use crate::host_counts::{HostCounts, HostReport};
 use crate::hosts::{Hosts, MissingPage};
 use crate::limits::Limits;
 use crate::proxy::cache::{Purge, Purges};
@@ -40,6 +41,13 @@ pub trait LogSink: Send + Sync + fmt::Debug {
     /// Takes complete lines. Returns an empty buffer for reuse, and the number of lines dropped because earlier ones
     /// could not be written.
     fn write(&self, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64);
+
+    /// The same for the log at this index of [`Config::access_logs`]; [`LogSink::write`] is for the first. Without a
+    /// definition, all lines go to one destination.
+    fn write_to(&self, log: usize, lines: Vec<u8>, now: Instant) -> (Vec<u8>, u64) {
+        let _ = log;
+        self.write(lines, now)
+    }
 }
 
 /// State shared with other processes that serve the same sites. None by default.
@@ -81,10 +89,12 @@ pub(crate) struct State {
     pub(crate) http2_limits: Arc<http2::Limits>,
     pub(crate) http3_limits: Arc<http3::Limits>,
     pub(crate) ranges_max: u16,
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: Arc<Hosts>,
     embedded: Source,
     additions: Additions,
     pub(crate) log: Option<Arc<dyn LogSink>>,
+    /// Responses of each site; empty if they are not counted.
+    pub(crate) host_counts: Vec<Arc<HostCounts>>,
     /// Handlers by path.
     pub(crate) mounts: Mounts,
     /// What answers at the admin addresses.
@@ -186,6 +196,8 @@ impl State {
             mounts.add(at.as_str(), Arc::clone(handler));
         }
         let each_answer = Filters::for_each_answer(&additions.filters);
+        let counted = before.map_or(&[][..], |before| &before.host_counts);
+        let host_counts = HostCounts::of(&config, counted);
         let own = own(&config);
         for (at, handler) in own.public {
             mounts.add(at, handler);
@@ -224,9 +236,10 @@ impl State {
             http2_limits: Arc::new(http2_limits),
             http3_limits: Arc::new(http3_limits),
             ranges_max,
-            hosts,
+            hosts: Arc::new(hosts),
             embedded,
             log,
+            host_counts,
         })
     }
 
@@ -390,7 +403,7 @@ impl Server {
         }
         let embedded = before.embedded.clone();
         let additions = before.additions.clone();
-        let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&before.hosts))?;
+        let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&*before.hosts))?;
         let own = self.hub.own;
         let proxies = Proxies::of(&config, &hosts, Some(&before.proxies), &self.hub.purges);
         let proxies = proxies.map_err(OpenError::Upstreams)?;
@@ -443,6 +456,12 @@ impl Server {
     /// What the caches of these routes have done and hold, in the process that answers.
     pub(crate) fn caches(&self) -> Vec<(String, crate::proxy::cache::Report)> {
         self.hub.current().1.proxies.cache_reports()
+    }
+
+    /// Responses by host, if they are counted, in the process that answers.
+    pub(crate) fn host_reports(&self) -> Vec<HostReport> {
+        let (_, state) = self.hub.current();
+        state.host_counts.iter().map(|counts| counts.report()).collect()
     }
 
     /// The sites in force, that of the top level first.

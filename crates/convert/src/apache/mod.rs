@@ -294,7 +294,9 @@ fn log(directive: &Directive, server: &mut Server) -> Fate {
     }
     let known = server.keys.iter().find(|(key, _)| key == "access-log");
     if known.is_some_and(|(_, value)| *value != quote(&path)) {
-        return Fate::missing("Weir has one access log for all hosts");
+        return Fate::missing(
+            "the converter carries one access log over; set `access-log` in a `[[host]]` for another",
+        );
     }
     server.key("access-log", quote(&path));
     match directive.arg(1).to_ascii_lowercase().as_str() {

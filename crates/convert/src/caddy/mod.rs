@@ -398,7 +398,11 @@ fn log(directive: &Directive, server: &mut Server) -> Fate {
     let path = match output.map_or(("stdout", ""), |output| (output.arg(0), output.arg(1))) {
         ("file", path) if !path.is_empty() => path,
         ("stdout" | "stderr", _) => "-",
-        ("discard", _) => return Fate::missing("Weir has one access log for all hosts, or none"),
+        ("discard", _) => {
+            return Fate::missing(
+                "the converter carries one access log over; `access-log = false` in a `[[host]]` is none",
+            );
+        }
         _ => return Fate::missing("the access log is a file, or standard output"),
     };
     if server
@@ -406,7 +410,9 @@ fn log(directive: &Directive, server: &mut Server) -> Fate {
         .iter()
         .any(|(key, value)| key == "access-log" && *value != quote(path))
     {
-        return Fate::missing("Weir has one access log for all hosts");
+        return Fate::missing(
+            "the converter carries one access log over; set `access-log` in a `[[host]]` for another",
+        );
     }
     server.key("access-log", quote(path));
     let is_plain = find("format").is_some_and(|format| format.arg(0) == "console");

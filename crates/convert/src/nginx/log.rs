@@ -93,7 +93,9 @@ fn template(text: &str) -> Result<(String, bool), String> {
 pub(super) fn access(directive: &Directive, server: &mut Server) -> Fate {
     let path = directive.arg(0);
     if path == "off" {
-        return Fate::changed("Weir has one access log for all hosts and paths, or none");
+        return Fate::changed(
+            "the log has all paths; `access-log = false` in a `[[host]]` is none for that host",
+        );
     }
     if path.contains('$') || path.starts_with("syslog:") {
         return Fate::missing("the access log is one file, or `-` for standard output");

@@ -11,17 +11,23 @@
 //! Slots and their memory are reused, so a line costs no allocation. This file decides the content of lines and when
 //! they are written; it does not know where they go.
 
+mod by_host;
 mod escape;
 mod template;
 
 use crate::clock::Clock;
-use crate::config::{LogFormat, LogTemplate, Variable};
+use crate::config::{Config, LogFormat, LogTemplate, Variable};
+use crate::host_counts::HostCounts;
+use crate::hosts::Hosts;
 use crate::request_limit::Seats;
+use by_host::{ByHost, Place};
 use escape::{push_clf, push_json};
 use runtime::Path;
 use runtime::listen::UNIX_PEER;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use units::{Duration, Instant};
 
 /// Number of buffered bytes from which on lines are written at once.
@@ -135,7 +141,7 @@ pub struct Tally {
 /// The log lines of one worker. Counts bytes sent even without a log.
 #[derive(Debug)]
 pub struct Journal {
-    /// `None`: no log.
+    /// `None`: no log, or those of `by_host`.
     format: Option<LogFormat>,
     /// One line is written for so many responses that are no errors.
     sample: u32,
@@ -143,8 +149,13 @@ pub struct Journal {
     skipped: u32,
     /// The format of the operator, in place of `format`.
     template: Option<LogTemplate>,
+    /// Logs of sites that differ in them; `None`: there is one log at most, in one format.
+    by_host: Option<Box<ByHost>>,
+    /// Where the logs go, by index.
+    targets: Vec<PathBuf>,
     held: Vec<Held>,
     spare: Vec<u32>,
+    /// Finished lines of the first log.
     buffer: Vec<u8>,
     buffered_since: Option<Instant>,
 }
@@ -175,6 +186,7 @@ struct Line {
     end: u32,
     head_bytes: u32,
     body_bytes: u64,
+    place: Place,
 }
 
 /// How the end of a line is written.
@@ -196,11 +208,42 @@ impl Journal {
             sample: 1,
             skipped: 0,
             template: None,
+            by_host: None,
+            targets: Vec::new(),
             held: Vec::new(),
             spare: Vec::new(),
             buffer: Vec::new(),
             buffered_since: None,
         }
+    }
+
+    /// Takes over logs, if the configuration `has_logs`, formats and counts of hosts for new lines. Lines of responses being sent keep their format. They
+    /// go to the log with the same target, and to the first log if there is none any more.
+    pub(crate) fn follow(
+        &mut self,
+        config: &Config,
+        hosts: &Arc<Hosts>,
+        counts: &[Arc<HostCounts>],
+        has_logs: bool,
+    ) {
+        let by_host = ByHost::of(config, hosts, counts, has_logs);
+        let has_one = has_logs && by_host.is_none();
+        self.set_format(has_one.then_some(config.log_format));
+        self.set_template(config.log_template.clone().filter(|_| has_one));
+        self.set_sample(config.log_sample);
+        let targets = config.access_logs().into_iter().map(|log| log.target);
+        let targets: Vec<PathBuf> = targets.collect();
+        for line in self.held.iter_mut().flat_map(|held| &mut held.lines) {
+            let target = self.targets.get(usize::from(line.place.log));
+            let log = targets.iter().position(|one| Some(one) == target);
+            let log = log.and_then(|log| u16::try_from(log).ok());
+            line.place = match (&by_host, &self.by_host) {
+                (Some(by_host), Some(before)) => by_host.moved(line.place, before),
+                _ => Place::FIRST,
+            }
+            .in_log(log.unwrap_or(0));
+        }
+        (self.by_host, self.targets) = (by_host, targets);
     }
 
     /// Sets the format of new lines; lines of responses being sent keep theirs.
@@ -248,26 +291,96 @@ impl Journal {
         head_bytes: u32,
         body_bytes: u64,
     ) {
+        let sizes = (head_bytes, body_bytes);
         let Some(format) = self.format else {
+            if self.by_host.is_some() {
+                self.compose_by_host(slot, clock, request, status, sizes);
+            }
             return;
         };
         if self.sample > 1 && self.skips(status) {
-            // Its bytes are told from those of the other responses of its slot.
-            let held = self.slot(slot);
-            let end = held.text.len() as u32;
-            held.lines.push(Line {
-                form: Form::None,
-                started: request.started,
-                at: end,
-                end,
-                head_bytes,
-                body_bytes,
-            });
-            return;
+            return self.leave_out(slot, request, sizes, Place::FIRST);
         }
         if self.template.is_some() {
-            return self.compose_by_template(slot, clock, request, status, (head_bytes, body_bytes));
+            return self.compose_by_own_template(slot, clock, request, status, sizes);
         }
+        self.compose_fixed(slot, clock, request, status, sizes, (format, Place::FIRST));
+    }
+
+    /// Composes a line by the template that all sites share.
+    #[cold]
+    fn compose_by_own_template(
+        &mut self,
+        slot: &mut Slot,
+        clock: &Clock,
+        request: &Request<'_>,
+        status: u16,
+        sizes: (u32, u64),
+    ) {
+        if let Some(template) = self.template.clone() {
+            self.compose_by_template(slot, clock, request, status, sizes, (&template, Place::FIRST));
+        }
+    }
+
+    /// Composes the line of a request whose host decides about log and format.
+    #[inline(never)]
+    fn compose_by_host(
+        &mut self,
+        slot: &mut Slot,
+        clock: &Clock,
+        request: &Request<'_>,
+        status: u16,
+        sizes: (u32, u64),
+    ) {
+        let Some(by_host) = &self.by_host else { return };
+        let (place, style) = by_host.of_request(request.host, status);
+        let Some(style) = style.cloned() else {
+            return self.leave_out(slot, request, sizes, place);
+        };
+        if self.sample > 1 && self.skips(status) {
+            return self.leave_out(slot, request, sizes, place);
+        }
+        match &style.template {
+            Some(template) => {
+                self.compose_by_template(slot, clock, request, status, sizes, (template, place));
+            }
+            None => self.compose_fixed(slot, clock, request, status, sizes, (style.format, place)),
+        }
+    }
+
+    /// Notes a response without a line. Its bytes are told from those of the other responses of its slot.
+    #[cold]
+    fn leave_out(
+        &mut self,
+        slot: &mut Slot,
+        request: &Request<'_>,
+        (head_bytes, body_bytes): (u32, u64),
+        place: Place,
+    ) {
+        let held = self.slot(slot);
+        let end = held.text.len() as u32;
+        held.lines.push(Line {
+            form: Form::None,
+            started: request.started,
+            at: end,
+            end,
+            head_bytes,
+            body_bytes,
+            place,
+        });
+    }
+
+    /// Composes a line in a built-in format.
+    #[inline]
+    fn compose_fixed(
+        &mut self,
+        slot: &mut Slot,
+        clock: &Clock,
+        request: &Request<'_>,
+        status: u16,
+        (head_bytes, body_bytes): (u32, u64),
+        (format, place): (LogFormat, Place),
+    ) {
         let held = self.slot(slot);
         let at = match format {
             LogFormat::Json => json_line(&mut held.text, clock, request, status),
@@ -281,9 +394,11 @@ impl Journal {
             end: held.text.len() as u32,
             head_bytes,
             body_bytes,
+            place,
         });
     }
 
+    /// The same by a template.
     #[cold]
     fn compose_by_template(
         &mut self,
@@ -292,14 +407,12 @@ impl Journal {
         request: &Request<'_>,
         status: u16,
         (head_bytes, body_bytes): (u32, u64),
+        (template, place): (&LogTemplate, Place),
     ) {
-        let Some(template) = self.template.clone() else {
-            return;
-        };
         let held = self.slot(slot);
         let marks = held.marks.len();
         template::compose(
-            &template,
+            template,
             (&mut held.text, &mut held.marks),
             clock,
             request,
@@ -316,6 +429,7 @@ impl Journal {
             end,
             head_bytes,
             body_bytes,
+            place,
         });
     }
 
@@ -411,6 +525,7 @@ impl Journal {
             let mut left = held.taken;
             let path = held.path.take();
             let mut from = 0;
+            let mut has_written = false;
             for line in held.lines.drain(..) {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
                 let got = whole.min(left);
@@ -424,23 +539,37 @@ impl Journal {
                     cut: (got < whole).then_some(cut),
                     path,
                 };
+                if let Some(by_host) = &self.by_host {
+                    by_host.count(line.place, got, numbers.duration);
+                }
+                let of_host = self
+                    .by_host
+                    .as_mut()
+                    .and_then(|by_host| by_host.buffer(line.place.log));
+                let out = match of_host {
+                    Some(buffer) => buffer,
+                    None => &mut self.buffer,
+                };
                 match line.form {
                     Form::None => {}
                     Form::Fixed(format) => {
-                        self.buffer.extend_from_slice(&held.text[from..at]);
-                        numbers.push(&mut self.buffer, format);
-                        self.buffer.extend_from_slice(&held.text[at..end]);
+                        out.extend_from_slice(&held.text[from..at]);
+                        numbers.push(out, format);
+                        out.extend_from_slice(&held.text[at..end]);
                     }
                     Form::Template { marks, is_json } => {
                         let text = &held.text[..end];
                         let marks = held.marks.drain(..usize::from(marks));
-                        numbers.fill(&mut self.buffer, (text, from), marks, is_json);
+                        numbers.fill(out, (text, from), marks, is_json);
                     }
                 }
+                has_written |= !matches!(line.form, Form::None);
                 from = end;
             }
             held.text.clear();
-            self.buffered_since.get_or_insert(now);
+            if has_written {
+                self.buffered_since.get_or_insert(now);
+            }
         } else if held.taken < held.given {
             tally.cut = 1;
         }
@@ -484,11 +613,27 @@ impl Journal {
     pub fn is_due(&self, now: Instant) -> bool {
         match self.buffered_since {
             None => false,
-            Some(since) => self.buffer.len() >= FLUSH_BYTES || now - since >= FLUSH_AFTER,
+            Some(since) => {
+                self.buffer.len() >= FLUSH_BYTES
+                    || now - since >= FLUSH_AFTER
+                    || self
+                        .by_host
+                        .as_ref()
+                        .is_some_and(|by_host| by_host.has_buffered(FLUSH_BYTES))
+            }
         }
     }
 
-    /// Takes the finished lines, all of them complete, and leaves `empty` in their place.
+    /// Finished lines of the logs after the first, as far as there are any, with the index of each log.
+    pub(crate) fn others(&mut self) -> impl Iterator<Item = (usize, &mut Vec<u8>)> {
+        let buffers = self.by_host.iter_mut().flat_map(|by_host| &mut by_host.buffers);
+        buffers
+            .enumerate()
+            .map(|(at, lines)| (at + 1, lines))
+            .filter(|(_, lines)| !lines.is_empty())
+    }
+
+    /// Takes the finished lines of the first log, all of them complete, and leaves `empty` in their place.
     pub fn take(&mut self, empty: Vec<u8>) -> Vec<u8> {
         self.buffered_since = None;
         std::mem::replace(&mut self.buffer, empty)
@@ -502,13 +647,13 @@ impl Journal {
         }
     }
 
-    /// Whether a log is kept.
+    /// Whether a log is kept, or responses are counted by host.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.format.is_some()
+        self.format.is_some() || self.by_host.is_some()
     }
 
-    /// Finished lines not taken yet.
+    /// Finished lines of the first log not taken yet.
     pub fn buffered(&self) -> &[u8] {
         &self.buffer
     }

@@ -7,7 +7,10 @@ use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
-use super::{Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, SecurityHeaders, TryFiles};
+use super::{
+    Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, LogFormat, LogTemplate,
+    SecurityHeaders, TryFiles,
+};
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
@@ -130,6 +133,13 @@ pub struct Host {
     /// See [`Config::tilde`]; replaces the table of the top level as a whole. `false` switches it off.
     #[serde(default, deserialize_with = "own::tilde_of_host")]
     pub tilde: Own<Tilde>,
+    /// See [`Config::access_log`]; `false` switches the inherited log off.
+    #[serde(default, deserialize_with = "own::log_of_host")]
+    pub access_log: Own<PathBuf>,
+    /// See [`Config::log_format`]; only with a log of its own, and in place of an inherited template.
+    pub log_format: Option<LogFormat>,
+    /// See [`Config::log_template`]; only with a log of its own.
+    pub log_template: Option<LogTemplate>,
 }
 
 impl Config {
@@ -137,7 +147,7 @@ impl Config {
     /// order.
     ///
     /// # Errors
-    /// A name given twice, a host without a name, too many hosts, or a cache too small for all sites.
+    /// A name given twice, a host without a name, too many hosts or logs, or a cache too small for all sites.
     pub fn sites(&self) -> Result<Vec<Config>, ConfigError> {
         if self.host.len() > HOSTS_MAX {
             return Err(ConfigError::invalid(
@@ -162,6 +172,7 @@ impl Config {
                 "a host without a name gets no requests; give it one",
             ));
         }
+        self.validate_logs()?;
         let own: u64 = self
             .host
             .iter()
@@ -227,6 +238,7 @@ impl Host {
         }
         config.tilde = self.tilde.over(&top.tilde);
         config.spa_fallback = self.spa_fallback.over(&top.spa_fallback);
+        self.log_over(&mut config);
         config
     }
 }

@@ -30,6 +30,7 @@ mod knob;
 mod limit;
 mod listener;
 mod log_template;
+mod logs;
 mod managed;
 mod own;
 mod pattern;
@@ -65,6 +66,7 @@ pub use limit::{Limit, RequestRate};
 pub use listener::{Listener, Tls, UnknownName};
 pub(crate) use log_template::Piece;
 pub use log_template::{LogTemplate, Variable};
+pub use logs::AccessLog;
 pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
@@ -97,7 +99,7 @@ use crate::limits::Limits;
 use runtime::log_socket::LogSocket;
 use runtime::shaping::{Precedence, Shaping};
 use serde::{Deserialize, de};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use units::{Bytes, Duration, Rate};
 
 /// All settings. `Config::default()` suits a small virtual machine.
@@ -255,6 +257,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Which clients may read the live page and the metrics under `/.weir/`.
     pub live: LiveFor,
+    /// Whether the metrics have the responses of each host.
+    pub host_metrics: bool,
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
     pub health: bool,
 
@@ -452,6 +456,7 @@ impl Default for Config {
             control: None,
             admin: None,
             live: LiveFor::default(),
+            host_metrics: false,
             health: false,
             access_log: None,
             server_log: None,
@@ -782,8 +787,9 @@ impl Config {
         try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
         limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
-        if let Some(Err(why)) = self.access_log_socket() {
-            return Err(ConfigError::invalid("access-log", why));
+        for log in self.access_logs() {
+            log.socket()
+                .map_err(|why| ConfigError::invalid("access-log", why))?;
         }
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
         trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
@@ -846,22 +852,11 @@ impl Config {
         self.proxies().next().is_some()
     }
 
-    /// The access log, if it is a file, a pipe or a device.
-    pub fn access_log_file(&self) -> Option<&Path> {
-        let log = self.access_log.as_deref()?;
-        (log != Path::new("-") && !LogSocket::is_meant(log)).then_some(log)
-    }
-
-    /// The access log, if it is a socket.
-    pub fn access_log_socket(&self) -> Option<Result<LogSocket, String>> {
-        let log = self.access_log.as_deref()?;
-        LogSocket::is_meant(log).then(|| log.to_string_lossy().parse())
-    }
-
     /// The sockets that get lines of logs.
     pub fn log_sockets(&self) -> impl Iterator<Item = LogSocket> {
-        let access = self.access_log_socket().and_then(Result::ok);
-        access.into_iter().chain(self.server_log.clone())
+        let access = self.access_logs().into_iter();
+        let access = access.filter_map(|log| log.socket().ok().flatten());
+        access.chain(self.server_log.clone())
     }
 
     /// Servers that requests need: those that they are passed to, and those that decide about them.

@@ -6,7 +6,8 @@ use super::tilde::Tilde;
 use core::fmt;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserializer, MapAccess, Unexpected, Visitor};
+use std::path::PathBuf;
 
 /// Page for `spa-fallback = true`, and for the flag without a value.
 pub const SPA_FALLBACK: &str = "/index.html";
@@ -108,6 +109,39 @@ impl<'de> Deserialize<'de> for Table {
         }
         d.deserialize_any(Reader)
     }
+}
+
+/// A file or `false`.
+struct Log(Option<PathBuf>);
+
+impl<'de> Deserialize<'de> for Log {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Log, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = Log;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a file, as in \"/var/log/weir/example.log\", or false for none")
+            }
+
+            fn visit_str<E: de::Error>(self, path: &str) -> Result<Log, E> {
+                Ok(Log(Some(path.into())))
+            }
+
+            fn visit_bool<E: de::Error>(self, is_on: bool) -> Result<Log, E> {
+                match is_on {
+                    true => Err(E::invalid_value(Unexpected::Bool(true), &self)),
+                    false => Ok(Log(None)),
+                }
+            }
+        }
+        d.deserialize_any(Reader)
+    }
+}
+
+/// Reads `access-log` of a host.
+pub(super) fn log_of_host<'de, D: Deserializer<'de>>(d: D) -> Result<Own<PathBuf>, D::Error> {
+    Log::deserialize(d).map(|Log(log)| Own::from(log))
 }
 
 /// Reads `spa-fallback` of the top level.

@@ -2,12 +2,13 @@
 //! processes, without a lock: neither workers nor the reader wait.
 
 use crate::counters::Totals;
+use crate::host_counts::HostReport;
 use crate::proxy::Forwarding;
 use crate::proxy::cache::{Count, Report};
 use crate::service::Server;
 use balance::State;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -157,6 +158,7 @@ impl Collector for Gathered {
         ConstGauge::new(seconds(self.1) - seconds(server.about().started)).encode(encoder_of_uptime)?;
         upstreams(&mut encoder, &server.upstreams())?;
         caches(&mut encoder, &server.caches())?;
+        hosts(&mut encoder, &server.host_reports())?;
         let certificates = server.about().certificates;
         if !certificates.is_empty() {
             let help = "End of validity of a certificate, in Unix time";
@@ -224,12 +226,7 @@ impl Collector for Gathered {
         let count = durations.count();
         let rest = (f64::INFINITY, count - before);
         let buckets: Vec<(f64, u64)> = buckets.into_iter().chain([rest]).collect();
-        encoder.encode_histogram::<prometheus_client::encoding::NoLabelSet>(
-            durations.sum().as_secs_f64(),
-            count,
-            &buckets,
-            None,
-        )
+        encoder.encode_histogram::<NoLabelSet>(durations.sum().as_secs_f64(), count, &buckets, None)
     }
 }
 
@@ -279,6 +276,45 @@ fn caches(encoder: &mut DescriptorEncoder<'_>, caches: &[(String, Report)]) -> R
             let count = report.counts.get(at).copied().unwrap_or(report.evictions);
             ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
         }
+    }
+    Ok(())
+}
+
+/// Families of hosts, if their responses are counted. They are of one process.
+fn hosts(encoder: &mut DescriptorEncoder<'_>, hosts: &[HostReport]) -> Result<(), fmt::Error> {
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    let help = "Responses by host of the configuration, in the process that answers";
+    let mut family = encoder.encode_descriptor("host_responses", help, None, MetricType::Counter)?;
+    for host in hosts {
+        for (class, count) in host.classes {
+            let labels = [("host", host.name.as_str()), ("class", class)];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let help = "Bytes of responses handed to the kernel by host, header blocks included, in the process that answers";
+    let mut family = encoder.encode_descriptor("host_sent", help, Some(&Unit::Bytes), MetricType::Counter)?;
+    for host in hosts {
+        let labels = [("host", host.name.as_str())];
+        ConstCounter::new(host.bytes).encode(family.encode_family(&labels)?)?;
+    }
+    let help = "Time from a request's first byte to the last byte of its response by host, in the process that answers";
+    let mut family = encoder.encode_descriptor(
+        "host_response_duration",
+        help,
+        Some(&Unit::Seconds),
+        MetricType::Histogram,
+    )?;
+    for host in hosts {
+        let labels = [("host", host.name.as_str())];
+        let count: u64 = host.durations.iter().map(|(_, count)| count).sum();
+        family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+            host.duration.as_secs_f64(),
+            count,
+            &host.durations,
+            None,
+        )?;
     }
     Ok(())
 }

@@ -1,0 +1,144 @@
+//! The access logs of a configuration: that of the top level, and those of hosts.
+
+use super::host::Host;
+use super::{Config, ConfigError, LogFormat, LogTemplate};
+use runtime::log_socket::LogSocket;
+use std::path::{Path, PathBuf};
+
+/// Maximum number of access logs: each has a descriptor, a thread, and up to 16 MiB of lines that its disk or reader does
+/// not take.
+const LOGS_MAX: usize = 64;
+
+/// An access log, of one site or of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLog {
+    /// File; `-` is standard output, and a [`LogSocket`] may be named.
+    pub target: PathBuf,
+    /// Whether lines of any of its sites are JSON.
+    pub is_json: bool,
+    /// First name of the first host that has this log; `None`: the top level has it.
+    pub host: Option<String>,
+}
+
+impl AccessLog {
+    /// The log, if it is a file, a pipe or a device.
+    pub fn file(&self) -> Option<&Path> {
+        (self.target != Path::new("-") && !LogSocket::is_meant(&self.target)).then_some(&self.target)
+    }
+
+    /// The log, if it is a socket.
+    ///
+    /// # Errors
+    /// Why the socket cannot be one.
+    pub fn socket(&self) -> Result<Option<LogSocket>, String> {
+        match LogSocket::is_meant(&self.target) {
+            true => self.target.to_string_lossy().parse().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The log in words, with the host that has it.
+    pub fn name(&self) -> String {
+        match &self.host {
+            None => format!("the access log `{}`", self.target.display()),
+            Some(host) => format!("the access log `{}` of host `{host}`", self.target.display()),
+        }
+    }
+}
+
+impl Config {
+    /// The access logs: that of the top level, if it has one, then those of hosts in order. Hosts with the same file or
+    /// socket share one.
+    pub fn access_logs(&self) -> Vec<AccessLog> {
+        let top = self.access_log.iter();
+        let top = top.map(|target| (target, None, self.writes_json()));
+        let own = self.host.iter().filter_map(|host| {
+            let name = host.names.first().map(ToString::to_string);
+            Some((host.access_log.as_ref()?, name, host.writes_json(self)))
+        });
+        let mut logs: Vec<AccessLog> = Vec::new();
+        for (target, host, is_json) in top.chain(own) {
+            match logs.iter_mut().find(|log| log.target == *target) {
+                Some(log) => log.is_json |= is_json,
+                None => logs.push(AccessLog {
+                    target: target.clone(),
+                    is_json,
+                    host,
+                }),
+            }
+        }
+        logs
+    }
+
+    /// Whether the lines of this site are JSON.
+    fn writes_json(&self) -> bool {
+        is_json(self.log_format, self.log_template.as_ref())
+    }
+
+    /// Whether the lines of this site can show the state of the TCP path.
+    fn can_show_path(&self) -> bool {
+        match &self.log_template {
+            Some(template) => template.shows_path(),
+            None => self.log_format == LogFormat::Json,
+        }
+    }
+
+    /// Validates the access logs of all sites together.
+    ///
+    /// # Errors
+    /// Too many logs, or a format of a host that has no log of its own.
+    pub(super) fn validate_logs(&self) -> Result<(), ConfigError> {
+        for host in &self.host {
+            let key = match (&host.log_format, &host.log_template) {
+                _ if host.access_log.as_ref().is_some() => continue,
+                (Some(_), _) => "log-format",
+                (None, Some(_)) => "log-template",
+                (None, None) => continue,
+            };
+            let name = host.names.first().map(ToString::to_string).unwrap_or_default();
+            return Err(ConfigError::invalid(
+                key,
+                format!(
+                    "host `{name}` has a format, but no log of its own; set its `access-log`, or the format at the top level"
+                ),
+            ));
+        }
+        let logs = self.access_logs().len();
+        if logs > LOGS_MAX {
+            return Err(ConfigError::invalid(
+                "access-log",
+                format!(
+                    "{logs} access logs are too many; hosts may share logs, of which there are at most {LOGS_MAX}"
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Host {
+    /// Whether the lines of this host are JSON.
+    fn writes_json(&self, top: &Config) -> bool {
+        match (self.log_format, &self.log_template) {
+            (None, None) => top.writes_json(),
+            (format, template) => is_json(format.unwrap_or(top.log_format), template.as_ref()),
+        }
+    }
+
+    /// Sets the log of this host, and how its lines are written.
+    pub(super) fn log_over(&self, config: &mut Config) {
+        config.access_log = self.access_log.over(&config.access_log);
+        if let Some(format) = self.log_format {
+            // A format of the host replaces the template of the top level.
+            (config.log_format, config.log_template) = (format, None);
+        }
+        if self.log_template.is_some() {
+            config.log_template.clone_from(&self.log_template);
+        }
+        config.log_tcp &= config.can_show_path();
+    }
+}
+
+fn is_json(format: LogFormat, template: Option<&LogTemplate>) -> bool {
+    template.map_or(format == LogFormat::Json, LogTemplate::is_json)
+}
