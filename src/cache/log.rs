@@ -1,13 +1,15 @@
 //! From lines of a log to a trace: the requests that count, their objects, lengths and embedded files. Bounded,
 //! because a log may be longer than memory.
 
+use super::lines::{self, At};
 use crate::cli::cache::Replay;
 use crate::failure::Failure;
-use accesslog::{Fault, OneHost, Reader, Record};
+use crate::voice::Voice;
+use accesslog::{Fault, OneHost, Record};
 use runtime::fs::Root;
 use server::replay::{self, Kind, Object, REFERENCES_MAX, Trace};
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Limits of a trace.
@@ -83,17 +85,10 @@ impl Source {
 ///
 /// # Errors
 /// `Usage` if a log is missing or has nothing to replay, `System` if it cannot be read.
-pub(super) fn read(flags: &Replay) -> Result<Log, Failure> {
+pub(super) fn read(flags: &Replay, voice: &Voice) -> Result<Log, Failure> {
     let root = flags.root.as_deref().map(open_root).transpose()?;
     let mut building = Building::new(LIMITS, root.is_none());
-    for path in &flags.logs {
-        let name = path.display().to_string();
-        if path.as_os_str() == "-" {
-            building.take_in(io::stdin().lock(), &name)?;
-        } else {
-            building.take_in(BufReader::with_capacity(256 << 10, open(path)?), &name)?;
-        }
-    }
+    lines::each(&flags.logs, voice, |at, record| building.take(at, record))?;
     let log = building.finish(root.as_ref());
     if log.trace.requests.is_empty() {
         return Err(Failure::Usage(nothing(&log, flags)));
@@ -104,11 +99,6 @@ pub(super) fn read(flags: &Replay) -> Result<Log, Failure> {
 fn open_root(path: &Path) -> Result<Root, Failure> {
     Root::open(path)
         .map_err(|error| Failure::Usage(format!("cannot read the folder `{}`: {error}", path.display())))
-}
-
-#[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
-fn open(path: &Path) -> Result<std::fs::File, Failure> {
-    std::fs::File::open(path).map_err(|error| Failure::of_log(path, &error))
 }
 
 /// Why there is nothing to replay.
@@ -152,35 +142,27 @@ impl Building {
         }
     }
 
-    fn take_in(&mut self, input: impl BufRead, name: &str) -> Result<(), Failure> {
-        let mut reader = Reader::new(input, accesslog::Limits::DEFAULT);
-        loop {
-            let number = reader.number() + 1;
-            let record = match reader.read() {
-                None => return Ok(()),
-                Some(Err(error)) => return Err(Failure::of_log(Path::new(name), &error)),
-                Some(Ok(record)) => record,
-            };
-            self.log.lines += 1;
-            match record {
-                Ok(record) => {
-                    self.one
-                        .admit(&record)
-                        .map_err(|several| Failure::Usage(format!("`{name}`, line {number}: {several}")))?;
-                    self.add(&record);
-                }
-                Err(fault) => {
-                    let skipped = &mut self.log.skipped;
-                    skipped.faults += 1;
-                    skipped
-                        .first_fault
-                        .get_or_insert_with(|| (name.to_owned(), number, fault));
-                }
+    fn take(&mut self, at: At<'_>, record: Result<Record<'_>, Fault>) -> Result<ControlFlow<()>, Failure> {
+        self.log.lines += 1;
+        match record {
+            Ok(record) => {
+                self.one.admit(&record).map_err(|several| {
+                    Failure::Usage(format!("`{}`, line {}: {several}", at.log, at.number))
+                })?;
+                self.add(&record);
             }
-            if self.log.is_cut {
-                return Ok(());
+            Err(fault) => {
+                let skipped = &mut self.log.skipped;
+                skipped.faults += 1;
+                skipped
+                    .first_fault
+                    .get_or_insert_with(|| (at.log.to_owned(), at.number, fault));
             }
         }
+        Ok(match self.log.is_cut {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
     }
 
     fn add(&mut self, record: &Record<'_>) {
@@ -318,7 +300,13 @@ mod tests {
 
     fn built(limits: Limits, text: &str) -> Log {
         let mut building = Building::new(limits, true);
-        building.take_in(text.as_bytes(), "log").expect("a log in memory");
+        for (number, line) in (1..).zip(text.lines()) {
+            let at = At { log: "log", number };
+            let flow = building.take(at, accesslog::parse(line.as_bytes()));
+            if flow.expect("one host").is_break() {
+                break;
+            }
+        }
         building.finish(None)
     }
 

@@ -1,8 +1,10 @@
 //! `weir cache`: what a cache would have done with logged requests. Reads a log, runs the server's own policies over
 //! it and reports; decides nothing about policies.
 
+mod lines;
 mod log;
 mod report;
+mod shared;
 
 use crate::cli::cache::{Command, Replay, Size};
 use crate::failure::Failure;
@@ -24,12 +26,21 @@ const SHARES: [f64; 5] = [0.01, 0.05, 0.10, 0.25, 0.50];
 pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
     let Command::Replay(flags) = command;
-    let log = log::read(flags)?;
-    let report = replay(flags, &log)?;
-    let text = match (voice.json, flags.csv) {
-        (true, _) => report.json(),
-        (_, true) => report.csv(),
-        _ => report.table(),
+    let text = if flags.shared {
+        let report = shared::judge(flags, voice)?;
+        match (voice.json, flags.csv) {
+            (true, _) => report.json(),
+            (_, true) => report.csv(),
+            _ => report.table(),
+        }
+    } else {
+        let log = log::read(flags, voice)?;
+        let report = replay(flags, &log)?;
+        match (voice.json, flags.csv) {
+            (true, _) => report.json(),
+            (_, true) => report.csv(),
+            _ => report.table(),
+        }
     };
     match io::stdout().write_all(text.as_bytes()) {
         // The reader closed the pipe.

@@ -3,9 +3,10 @@
 use super::offered::offered;
 use clap::{Args, Subcommand};
 use server::cache::Policy;
+use server::config::{PathPattern, parse_duration};
 use std::path::PathBuf;
 use std::str::FromStr;
-use units::Bytes;
+use units::{Bytes, Duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +16,8 @@ Examples:
   weir cache replay access.log.1 access.log --policy s3-fifo,lru --csv > replay.csv
   zcat access.log.*.gz | weir cache replay - --json
   weir cache replay access.log --unit --size 100     every file counts as one; adds Belady's MIN
+  weir cache replay access.log --shared --lifetime 5m --path '/api/*'
+  weir cache replay access.log --shared --lifetime 1h --size 64MiB,1GiB --json
 
 Log formats: Common, Combined and the JSON of weir serve, recognized line by line. GET requests
 answered with 200, 206 or 304 are replayed, each as one use of the whole file.
@@ -25,6 +28,10 @@ styles, scripts and fonts that were requested with it as Referer (Combined and J
 Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know the future. The bounds
 apply to policies that load on demand. hinted and structured load ahead, so they may have more hits
 than a bound. Also compare the number of files that each policy read from disk (loads).
+
+--shared judges the cache of [[proxy]] (docs/proxy.md) instead: GET and HEAD requests whose responses
+it would store or answer. A log has no Cache-Control, so --lifetime says how long responses are fresh.
+It reads the log once, and lists what it could not judge.
 
 Exit codes: 0 done; 2 usage, missing log or nothing to replay; 4 the log cannot be read.";
 
@@ -64,9 +71,55 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "BYTES")]
     pub(crate) overhead: Option<Bytes>,
 
+    /// Judges the shared cache of [[proxy]] instead of the cache of files; --size is in bytes [default: 16MiB, 64MiB,
+    /// 256MiB and 1GiB, with the policies lru, lfu and s3-fifo]
+    #[arg(
+        long,
+        requires = "lifetime",
+        conflicts_with_all = ["root", "unit", "overhead"],
+        help_heading = "Shared cache"
+    )]
+    pub(crate) shared: bool,
+
+    /// Time for which each response is assumed to be fresh, because a log does not say; at least 1s
+    #[arg(long, value_name = "TIME", requires = "shared", value_parser = lifetime, help_heading = "Shared cache")]
+    pub(crate) lifetime: Option<Duration>,
+
+    /// Time for which a 404, 405, 410, 414 or 501 is assumed to be fresh, as `negative-time` in [proxy.cache] [default: not
+    /// stored]
+    #[arg(long, value_name = "TIME", requires = "shared", value_parser = lifetime, help_heading = "Shared cache")]
+    pub(crate) negative_time: Option<Duration>,
+
+    /// Longest content that is stored, as in [proxy.cache]; at most half of the cache [default: 4MiB]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "shared",
+        help_heading = "Shared cache"
+    )]
+    pub(crate) max_object_size: Option<Bytes>,
+
+    /// Paths of the rule: a pattern with at most one star [default: all paths]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        requires = "shared",
+        help_heading = "Shared cache"
+    )]
+    pub(crate) path: Option<PathPattern>,
+
     /// Prints CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
+}
+
+/// A time span of whole seconds, at least one.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text)?;
+    match span.as_secs() {
+        0 => Err("the shortest lifetime is 1s".to_owned()),
+        seconds => Ok(Duration::from_secs(seconds)),
+    }
 }
 
 /// Size of a cache.

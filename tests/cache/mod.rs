@@ -6,6 +6,8 @@
     reason = "a black-box test is the outside world: it writes the files it replays"
 )]
 
+mod shared;
+
 use serde_json::Value;
 use server::cache::Policy;
 use std::io::Write;

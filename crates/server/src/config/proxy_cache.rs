@@ -12,9 +12,6 @@ use units::{Bytes, Duration};
 /// Largest allowance for stale responses, and largest time for which errors are kept.
 const TIME_MAX: Duration = Duration::from_secs(365 * 86_400);
 
-/// Smallest byte budget: a few heads.
-const SIZE_MIN: Bytes = Bytes::kib(64);
-
 /// What the disk needs beside the largest content.
 const DISK_OVERHEAD: Bytes = Bytes::mib(2);
 
@@ -62,10 +59,13 @@ impl Default for ProxyCache {
 }
 
 impl ProxyCache {
+    /// Smallest byte budget: a few heads.
+    pub const SIZE_MIN: Bytes = Bytes::kib(64);
+
     /// # Errors
     /// A sentence that names the mistake and a valid value.
     pub(super) fn validate(&self) -> Result<(), String> {
-        if self.size < SIZE_MIN {
+        if self.size < ProxyCache::SIZE_MIN {
             return Err("`size` of a cache is too small; the minimum is 64KiB".to_owned());
         }
         if self.max_object_size.0 > self.size.0 / 2 {

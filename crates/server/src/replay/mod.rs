@@ -8,10 +8,11 @@
 //!
 //! The simulated cache holds whole objects, each of which takes its size plus a fixed overhead. Objects larger than the
 //! cache are not kept. Uses reach the policy one by one (the server reports them in batches). This module does not know
-//! where requests come from, or the content of objects.
+//! where requests come from, or the content of objects. [`shared`] simulates the cache of `[[proxy]]` instead.
 
 pub mod bound;
 mod objects;
+pub mod shared;
 #[cfg(test)]
 mod tests;
 

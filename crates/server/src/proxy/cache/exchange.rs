@@ -606,7 +606,7 @@ impl Cache {
 }
 
 /// The target of a request: scheme, authority, and path with query as the client sent them.
-fn key(head: &RequestHead<'_, '_>, is_secured: bool) -> Option<Vec<u8>> {
+pub(crate) fn key(head: &RequestHead<'_, '_>, is_secured: bool) -> Option<Vec<u8>> {
     let mut key = vec![if is_secured { b's' } else { b'p' }, 0];
     key.extend(
         head.authority()

@@ -25,7 +25,7 @@ mod tests;
 
 use disk::Disk;
 pub(crate) use disk::DiskReport;
-pub(crate) use exchange::{Cached, Step};
+pub(crate) use exchange::{Cached, Step, key};
 pub(crate) use flight::Waiter;
 pub use purge::Purge;
 pub use purges::Purges;
@@ -43,7 +43,7 @@ use store::Store;
 use units::{Duration, UnixTime};
 
 /// Targeted fields that this cache obeys (RFC 9213 section 2.2).
-const TARGETS: &[&str] = &["cdn-cache-control"];
+pub(crate) const TARGETS: &[&str] = &["cdn-cache-control"];
 
 /// Targets whose last response was not stored, by hash. Requests for them do not wait for each other.
 const REFUSED: usize = 1_024;
@@ -334,6 +334,11 @@ impl Cache {
                 .iter()
                 .any(|what| what.picks(key, &head.lines()))
     }
+}
+
+/// Bytes that a stored response takes besides its content, if no request field chose it.
+pub(crate) fn cost(key: &[u8], head: &Stored) -> u64 {
+    Object::cost(key, head, b"")
 }
 
 fn secs(time: Duration) -> u64 {
