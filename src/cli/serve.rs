@@ -74,6 +74,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "REQUEST")]
     pub(crate) explain: Option<String>,
 
+    /// Field line of the request that --explain explains, as `Authorization: Basic eDp5` or `Range: bytes=0-9`; repeatable
+    #[arg(long, value_name = "NAME: VALUE", requires = "explain", value_parser = FieldLine::of_request)]
+    pub(crate) explain_field: Vec<FieldLine>,
+
     /// Applies settings measured by `weir tune`; flags, environment, file and preset override them [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
     profile: Option<PathBuf>,
