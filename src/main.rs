@@ -19,6 +19,7 @@ mod model;
 mod output;
 mod plan;
 mod profile;
+mod record;
 mod secure;
 mod serve;
 mod site;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Demo(flags) => tour::run(&flags, &voice),
         cli::Command::Fetch(flags) => fetch::run(&flags, &voice),
+        cli::Command::Record(flags) => record::run(&flags, &voice),
         cli::Command::Completions(flags) => manual::complete(&flags),
         cli::Command::Man(flags) => manual::write(&flags),
         cli::Command::Profile(flags) => profile::run(&flags, &voice),

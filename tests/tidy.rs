@@ -38,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tls", &["runtime", "units"]),
     ("quic", &["runtime", "tls", "units"]),
     ("markup", &[]),
+    ("recording", &["units"]),
     (
         "server",
         &[
@@ -48,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "http2",
             "http3",
             "markup",
+            "recording",
             "runtime",
             "tls",
             "units",

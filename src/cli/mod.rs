@@ -21,6 +21,7 @@ pub(crate) mod model;
 pub(crate) mod objective;
 mod offered;
 pub(crate) mod profile;
+pub(crate) mod record;
 pub(crate) mod requirement;
 pub(crate) mod serve;
 mod share;
@@ -141,6 +142,9 @@ pub(crate) enum Command {
 
     /// Fetches a page and everything it embeds, as a browser would, and reports where the time went
     Fetch(Box<fetch::Flags>),
+
+    /// Records a page with everything it embeds, for `weir serve --replay`
+    Record(Box<record::Flags>),
 
     /// Prints a completion script for a shell
     Completions(manual::Completions),

@@ -35,6 +35,7 @@ Examples:
   weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json
   weir serve /srv/www --tilde               /~alice/ is public_html in alice's home
+  weir serve --replay ./recording           the responses that `weir record` stored
 
 Each flag is also a key of the configuration file, under its long name, and an environment
 variable: WEIR_ and the name in capitals (WEIR_CACHE_SIZE=256MiB). A flag overrides the
@@ -55,6 +56,11 @@ pub(crate) struct Flags {
     #[arg(env = "WEIR_ROOT")]
     root: Option<PathBuf>,
 
+    /// Serves a recording of `weir record` instead of files: each request gets the recorded response that matches it best
+    /// [default: none]
+    #[arg(long, value_name = "DIR", env = "WEIR_REPLAY", help_heading = "Files")]
+    replay: Option<PathBuf>,
+
     /// Configuration file (TOML); its keys are the long names of these flags
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
@@ -67,6 +73,10 @@ pub(crate) struct Flags {
     /// `GET https://example.org/ from 192.0.2.1`. Exit code 1 if the answer is an error
     #[arg(long, value_name = "REQUEST")]
     pub(crate) explain: Option<String>,
+
+    /// Field line of the request that --explain explains, as `Authorization: Basic eDp5` or `Range: bytes=0-9`; repeatable
+    #[arg(long, value_name = "NAME: VALUE", requires = "explain", value_parser = FieldLine::of_request)]
+    pub(crate) explain_field: Vec<FieldLine>,
 
     /// Applies settings measured by `weir tune`; flags, environment, file and preset override them [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
@@ -267,7 +277,7 @@ pub(crate) struct Flags {
     proxy_protocol: Option<bool>,
 
     /// Who may read the live page and metrics under /.weir/: nobody, local (clients that connect over loopback and name
-    /// the server by address or as localhost), all. Without a document root: local [default: nobody]
+    /// the server by address or as localhost), all. With the embedded site: local [default: nobody]
     #[arg(long, value_name = "WHOM", env = "WEIR_LIVE", value_parser = offered::<LiveFor>(), hide_possible_values = true, num_args = 0..=1, require_equals = true,
           default_missing_value = "local", help_heading = "Operation")]
     live: Option<LiveFor>,
@@ -519,6 +529,7 @@ impl Flags {
     pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
         let is_flag = match key {
             "root" => self.root.is_some(),
+            "replay" => self.replay.is_some(),
             "explain" => true,
             "access-log" => self.access_log.is_some(),
             "server-log" => self.server_log.is_some(),
@@ -655,6 +666,9 @@ impl Flags {
         if self.root.is_some() {
             config.root.clone_from(&self.root);
         }
+        if self.replay.is_some() {
+            config.replay.clone_from(&self.replay);
+        }
         if self.control.is_some() {
             config.control.clone_from(&self.control);
         }
@@ -774,6 +788,7 @@ fn put_below(config: &mut Config, folder: &Path) {
         .flat_map(|host| [host.root.as_mut(), host.access_log.as_mut()]);
     let own = [
         &mut config.root,
+        &mut config.replay,
         &mut config.access_log,
         &mut config.control,
         &mut config.record,

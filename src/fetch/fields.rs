@@ -1,9 +1,9 @@
 //! What the flags add to every request of a fetch: fields, a login, cookies.
 
-use crate::cli::fetch::Flags;
 use crate::failure::Failure;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use client::extra::Extra;
 use client::plan::Plan;
 use url::Url;
 
@@ -25,8 +25,18 @@ const DECIDED: [(&str, &str); 5] = [
     ),
 ];
 
+/// What flags say of requests.
+pub(crate) struct Given<'f> {
+    /// Further fields.
+    pub(crate) header: &'f [Extra],
+    /// Name and password.
+    pub(crate) user: Option<&'f str>,
+    /// Lists of cookies.
+    pub(crate) cookie: &'f [String],
+}
+
 /// Fields and cookies for every request.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     fields: Vec<(String, String)>,
     cookies: Vec<(String, String)>,
 }
@@ -36,9 +46,9 @@ impl Asked {
     ///
     /// # Errors
     /// `Usage` for fields that the fetch decides, or cookies without a name.
-    pub(super) fn of(flags: &Flags, page: &mut Url) -> Result<Asked, Failure> {
+    pub(crate) fn of(flags: &Given<'_>, page: &mut Url) -> Result<Asked, Failure> {
         let mut fields: Vec<(String, String)> = Vec::new();
-        for extra in &flags.header {
+        for extra in flags.header {
             let name = &extra.name;
             if let Some((_, why)) = DECIDED.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
                 return Err(Failure::Usage(format!("`--header {name}`: {why}")));
@@ -46,7 +56,7 @@ impl Asked {
             fields.push((name.clone(), extra.value.clone()));
         }
         let of_url = login(page);
-        if let Some(login) = flags.user.clone().or(of_url) {
+        if let Some(login) = flags.user.map(str::to_owned).or(of_url) {
             if login.chars().any(char::is_control) || !login.contains(':') {
                 return Err(Failure::Usage(
                     "`--user`: write a name and a password as NAME:PASSWORD, without control characters"
@@ -88,7 +98,7 @@ impl Asked {
     }
 
     /// The plan with these fields and cookies.
-    pub(super) fn on(&self, plan: Plan) -> Plan {
+    pub(crate) fn on(&self, plan: Plan) -> Plan {
         Plan {
             fields: self.fields.clone(),
             cookies: self.cookies.clone(),

@@ -2,7 +2,7 @@
 //! the cache directory and reports; `client` decides what is requested when.
 
 mod csv;
-mod fields;
+pub(crate) mod fields;
 mod har;
 mod json;
 mod race;
@@ -34,7 +34,7 @@ use units::{Duration, UnixTime};
 use url::{Host, Url};
 
 /// The User-Agent of requests.
-const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
 /// One fetch and its mode.
 struct Run {
@@ -75,7 +75,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         ));
     }
     let mut page = page(url)?;
-    let asked = fields::Asked::of(flags, &mut page)?;
+    let given = fields::Given {
+        header: &flags.header,
+        user: flags.user.as_deref(),
+        cookie: &flags.cookie,
+    };
+    let asked = fields::Asked::of(&given, &mut page)?;
     let secure = match page.scheme() {
         "https" => {
             let host = page.host_str().unwrap_or_default();
@@ -214,7 +219,11 @@ fn manners(flags: &Flags) -> Vec<Manner> {
     }
 }
 
-fn page(text: &str) -> Result<Url, Failure> {
+/// The URL of a page; without a scheme, http.
+///
+/// # Errors
+/// `Usage` for what is not an http or https URL.
+pub(crate) fn page(text: &str) -> Result<Url, Failure> {
     let fault = |why: String| Failure::Usage(format!("`{}`: {why}", text.escape_debug()));
     let url = if text.contains("://") {
         Url::parse(text)
@@ -231,7 +240,10 @@ fn page(text: &str) -> Result<Url, Failure> {
 }
 
 /// The address of the host, and how long the lookup of its name took; an address needs none.
-fn resolve(page: &Url) -> Result<(SocketAddr, Option<Duration>), Failure> {
+///
+/// # Errors
+/// `Usage` for a host without an address.
+pub(crate) fn resolve(page: &Url) -> Result<(SocketAddr, Option<Duration>), Failure> {
     let host = page.host_str().unwrap_or_default();
     let asked = clock::now();
     let addresses = page
@@ -292,7 +304,10 @@ fn plan(flags: &Flags, manner: Manner) -> Plan {
 }
 
 /// Runs the fetch over real connections.
-fn driven(fetch: Fetch, peer: SocketAddr, secure: Option<&Secure>) -> Result<Outcome, Failure> {
+///
+/// # Errors
+/// `System` if no thread can be started.
+pub(crate) fn driven(fetch: Fetch, peer: SocketAddr, secure: Option<&Secure>) -> Result<Outcome, Failure> {
     let refused = |error: std::io::Error| Failure::System(format!("cannot start a thread: {error}"));
     let running = secure::start(vec![fetch], peer, secure).map_err(refused)?;
     let mut ended = running.join().map_err(refused)?;

@@ -23,6 +23,7 @@ use std::path::Path;
 /// The first error that would end a start; and a configured page that does not exist, of which a start only warns.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
+    let replay = config.replay.clone();
     if config.record.as_deref() == Some(Path::new("-")) {
         return Err(flags.blame(
             "record",
@@ -78,6 +79,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
             "event": "checked",
             "valid": true,
             "root": root,
+            "replay": replay,
             "warnings": warnings,
         }))?;
         return Ok(());
@@ -85,9 +87,11 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let what = root
-        .as_deref()
-        .map_or("the embedded site".into(), Path::to_string_lossy);
+    let what = match (&replay, &root) {
+        (Some(folder), _) => format!("the recording in {}", folder.display()),
+        (None, Some(root)) => root.display().to_string(),
+        (None, None) => "the embedded site".to_owned(),
+    };
     output::line(format_args!("the configuration is valid; it serves {what}"))?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
 use runtime::listen::UNIX_PEER;
-use server::config::Config;
+use server::config::{Config, FieldLine};
 use server::{Additions, Explanation, Interprocess, Question};
 use std::net::{IpAddr, Ipv4Addr};
 use url::Url;
@@ -28,8 +28,21 @@ pub(super) fn run(config: Config, text: &str, flags: &Flags, voice: &Voice) -> R
         &AccessLogs::default(),
         flags,
     )?;
+    if let Some(host) = flags
+        .explain_field
+        .iter()
+        .find(|field| field.name().eq_ignore_ascii_case("host"))
+    {
+        return Err(flags.blame(
+            "explain",
+            format!(
+                "`--explain-field` cannot set Host; write it in the URL: --explain \"GET http://{}/\"",
+                host.value()
+            ),
+        ));
+    }
     let explanation = server
-        .explain(&asked.question(), clock::now(), clock::wall())
+        .explain(&asked.question(&flags.explain_field), clock::now(), clock::wall())
         .map_err(|why| flags.blame("explain", why))?;
     if voice.json {
         let steps = explanation
@@ -118,13 +131,14 @@ impl Asked {
         })
     }
 
-    fn question(&self) -> Question<'_> {
+    fn question<'q>(&'q self, fields: &'q [FieldLine]) -> Question<'q> {
         Question {
             method: &self.method,
             host: &self.host,
             target: &self.target,
             is_secured: self.is_secured,
             peer: self.peer,
+            fields,
         }
     }
 }

@@ -219,7 +219,7 @@ fn serve(
     let started = Started {
         config: &config,
         served: &served,
-        embedded: config.root.is_none().then(demo_size),
+        embedded: is_demo(&config).then(demo_size),
         shares,
         memory: memory_limit(&config, &shares),
         rights: &rights,
@@ -332,16 +332,21 @@ fn about(strategy: String, process: Option<u32>) -> About {
 /// The configuration of the flags, plus the embedded site's own error page and live page.
 fn configuration(flags: &Flags) -> Result<Config, Failure> {
     let mut config = flags.configuration()?;
-    if config.root.is_none() && config.live == LiveFor::Nobody {
+    if is_demo(&config) && config.live == LiveFor::Nobody {
         // The embedded site demonstrates every feature, but to clients on this machine only.
         config.live = LiveFor::Local;
     }
-    if config.root.is_none() && config.error_pages.is_empty() {
+    if is_demo(&config) && config.error_pages.is_empty() {
         let (status, page) = DEMO_NOT_FOUND;
         config.error_pages.insert(status, page).map_err(Failure::Usage)?;
     }
     managed::choose_folder(&mut config);
     Ok(config)
+}
+
+/// Whether the embedded site is served.
+fn is_demo(config: &Config) -> bool {
+    config.root.is_none() && config.replay.is_none()
 }
 
 /// The configuration for a reload.
@@ -949,6 +954,7 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
+        OpenError::Replay(why) => flags.blame("replay", why.clone()),
         OpenError::Hosts(_)
         | OpenError::NoRoot
         | OpenError::Users(_)

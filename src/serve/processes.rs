@@ -158,7 +158,7 @@ pub(super) fn run(
             choice: choice.clone(),
             addresses: listening,
         }],
-        embedded: config.root.is_none().then(demo_size),
+        embedded: super::is_demo(&config).then(demo_size),
         shares,
         memory: memory_limit(&config, &shares),
         rights: &rights,

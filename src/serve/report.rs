@@ -79,6 +79,7 @@ impl Started<'_> {
             "pid": std::process::id(),
             "listeners": listeners,
             "root": config.root,
+            "replay": config.replay,
             "preset": config.preset,
             "profile-differs": self.profile,
             "behavior": config.switched_on(),
@@ -139,12 +140,13 @@ impl Started<'_> {
         } else {
             ("", "", "")
         };
-        let serves = match (&config.root, self.embedded) {
-            (Some(root), _) => root.display().to_string(),
-            (None, Some((files, bytes))) => {
+        let serves = match (&config.replay, &config.root, self.embedded) {
+            (Some(folder), ..) => format!("the recording in {}", folder.display()),
+            (None, Some(root), _) => root.display().to_string(),
+            (None, None, Some((files, bytes))) => {
                 format!("the embedded site ({files} files, {} KiB)", bytes / 1024)
             }
-            (None, None) => "nothing".to_owned(),
+            (None, None, None) => "nothing".to_owned(),
         };
         let _ = writeln!(
             text,

@@ -426,10 +426,11 @@ fn has_names(config: &Config) -> bool {
     config.upstreams().any(UpstreamAddress::has_name) || config.log_sockets().any(|socket| socket.has_name())
 }
 
-/// The roots: of the top level, and of every host that has its own.
+/// The roots: of the top level, and of every host that has its own. The folder of a recording counts as one.
 fn roots(config: &Config) -> impl Iterator<Item = &Path> {
     let own = config.host.iter().filter_map(|host| host.root.as_deref());
-    config.root.as_deref().into_iter().chain(own)
+    let replay = config.replay.as_deref();
+    config.root.as_deref().into_iter().chain(replay).chain(own)
 }
 
 /// The logins with pages. An unreadable password database is reported later, when the site is opened.

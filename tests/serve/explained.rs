@@ -100,3 +100,171 @@ fn an_address_and_json_can_be_asked_for() {
     assert_eq!(code, 2);
     assert!(err.contains("as in \"GET /old/page\""), "{err}");
 }
+
+const CACHES: &str = r#"
+[[proxy]]
+path = "/api/*"
+upstreams = ["http://127.0.0.1:1"]
+
+[proxy.cache]
+size = "8MiB"
+policy = "lru"
+max-object-size = "1MiB"
+stale-while-revalidate = "10s"
+negative-time = "5s"
+disk = "FOLDER"
+
+[[proxy]]
+path = "/live/*"
+upstreams = ["http://127.0.0.1:2"]
+"#;
+
+/// The lines about the cache that an explanation has.
+fn about_cache(tree: &Tree, request: &str, fields: &[&str]) -> String {
+    let more: Vec<&str> = fields
+        .iter()
+        .flat_map(|&field| ["--explain-field", field])
+        .collect();
+    let (code, out, err) = explain(tree, request, &more);
+    assert_eq!(code, 0, "{out}{err}");
+    let lines = out
+        .lines()
+        .filter_map(|line| line.strip_prefix("  cache          "));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn the_cache_of_a_rule_is_explained() {
+    let tree = Tree::new();
+    let folder = tree.join("stored");
+    tree.write(
+        "weir.toml",
+        CACHES.replace("FOLDER", &folder.display().to_string()),
+    );
+    assert_eq!(
+        about_cache(&tree, "GET /live/x", &[]),
+        "none: the rule has no `cache`\n"
+    );
+    let said = about_cache(&tree, "GET https://A.test/api/x?q", &[]);
+    for wanted in [
+        "up to 8 MiB in memory (lru), content up to 1 MiB; on disk up to 1 GiB in `",
+        "key: https, a.test, `/api/x?q`",
+        "answer: from a fresh stored response; from a stale one for 10s, while Weir validates it; waits while another",
+        "store: yes, if the response has a lifetime",
+        "cdn-cache-control overrides Cache-Control and Expires; a 404, 405, 410, 414 or 501 for 5s",
+    ] {
+        assert!(said.contains(wanted), "{wanted} is not in\n{said}");
+    }
+    for (request, fields, wanted) in [
+        (
+            "GET /api/x",
+            &["Authorization: Bearer x"][..],
+            &[
+                "does not wait for another",
+                "store: only if the response has public or must-revalidate or s-maxage, as the request has Authorization",
+            ][..],
+        ),
+        (
+            "GET /api/x",
+            &["Range: bytes=0-9"],
+            &[
+                "a range from a complete one",
+                "does not wait for another",
+                "store: yes",
+            ],
+        ),
+        (
+            "GET /api/x",
+            &["Cache-Control: no-cache"],
+            &[
+                "after the upstream has validated it",
+                "does not wait for another",
+                "store: yes",
+            ],
+        ),
+        (
+            "GET /api/x",
+            &["Cache-Control: max-age=0"],
+            &["after the upstream has validated it"],
+        ),
+        (
+            "GET /api/x",
+            &["Cache-Control: max-age=60, min-fresh=5"],
+            &["at most 60s old (max-age) and stays fresh for 5s (min-fresh); a stale one is validated first"],
+        ),
+        (
+            "GET /api/x",
+            &["Cache-Control: no-store, only-if-cached"],
+            &[
+                "otherwise 504 (only-if-cached)",
+                "store: no, as the request has no-store",
+            ],
+        ),
+        (
+            "GET /api/x",
+            &["Pragma: no-cache"],
+            &["after the upstream has validated it"],
+        ),
+        (
+            "HEAD /api/x",
+            &[],
+            &["answer: from a fresh", "store: no, as a response to HEAD"],
+        ),
+        (
+            "POST /api/x",
+            &[],
+            &[
+                "always from the upstream, as the request is POST; if it succeeds",
+                "names this path in Content-Location",
+            ],
+        ),
+        (
+            "DELETE /api/x",
+            &[],
+            &["the request is DELETE; if it succeeds", "store: no (method)"],
+        ),
+        (
+            "OPTIONS /api/x",
+            &[],
+            &["the request is OPTIONS\n", "store: no (method)"],
+        ),
+        (
+            "GET /api/x",
+            &["Upgrade: websocket", "Connection: upgrade"],
+            &["none: the connection switches to WebSocket"],
+        ),
+    ] {
+        let said = about_cache(&tree, request, fields);
+        for wanted in wanted {
+            assert!(
+                said.contains(wanted),
+                "{request} {fields:?}: {wanted} is not in\n{said}"
+            );
+        }
+    }
+    assert!(!folder.exists(), "an explanation uses no disk");
+}
+
+#[test]
+fn fields_of_an_explained_request_are_checked() {
+    let tree = tree();
+    for (field, wanted) in [
+        (
+            "Host: a.test",
+            "write it in the URL: --explain \"GET http://a.test/\"",
+        ),
+        ("Range", "write NAME: VALUE"),
+    ] {
+        let (code, _, err) = explain(&tree, "GET /", &["--explain-field", field]);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains(wanted), "{err}");
+    }
+    // A password is not checked.
+    let (code, out, _) = explain(
+        &tree,
+        "GET /admin/x",
+        &["--explain-field", "Authorization: Basic YW5uOnNlY3JldA=="],
+    );
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("the password in Authorization decides"), "{out}");
+}

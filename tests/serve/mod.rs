@@ -35,6 +35,7 @@
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`, `proxy_http3`: the same for clients of HTTP/2 and of HTTP/3, many at a time
 //! - `proxy_request`: what an upstream gets, and when it gets it
+//! - `recorded`: recordings of pages, and their replay
 //! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
@@ -113,6 +114,7 @@ mod proxy_request;
 mod proxy_reuse;
 mod proxy_tls;
 mod proxy_websocket;
+mod recorded;
 mod reload;
 mod representations;
 mod rights;

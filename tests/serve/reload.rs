@@ -59,9 +59,10 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`
-/// and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 27] = [
+/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
+/// `recorded` and unit tests look at: certificates change with a reload, listeners at the next start.
+const ELSEWHERE: [&str; 28] = [
+    "replay",
     "tls-cert",
     "tls-key",
     "tls-client-ca",

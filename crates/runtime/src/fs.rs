@@ -21,7 +21,7 @@ pub use graft::{Graft, Grafts};
 pub use open::{How, Listed, Listing, OpenError, Refreshed, Root, Symlinks};
 pub use record_folder::{RecordFolder, create as create_record_folder};
 use rustix::io::{Errno, ReadWriteFlags};
-pub use small::read_small;
+pub use small::{names_in, read_small};
 use std::fmt;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -7,16 +7,20 @@
 use crate::access::{Check, Sender, Verdict};
 use crate::checked::Known;
 use crate::client_address::Shown;
-use crate::config::{Config, HeaderRule, TrailingSlash, spelling};
+use crate::config::{Config, FieldLine, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
+use crate::proxy::Route;
+use crate::proxy::cache::Cached;
+use crate::proxy::head::asks_for_websocket;
 use crate::service::Server;
 use crate::site::Lookup;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::target::Target;
+use http1::framing::Framing;
 use runtime::Context as _;
 use runtime::session::Job;
 use std::net::IpAddr;
@@ -36,6 +40,8 @@ pub struct Question<'q> {
     pub is_secured: bool,
     /// Address of the client.
     pub peer: IpAddr,
+    /// Field lines besides `Host`. Without `Accept`, the request accepts HTML as browsers do.
+    pub fields: &'q [FieldLine],
 }
 
 /// What would happen to a request.
@@ -61,8 +67,8 @@ pub struct Step {
 }
 
 impl Server {
-    /// Explains how a request would be answered now. Reads the file that answers it. The request has no password, and accepts
-    /// HTML as browsers do.
+    /// Explains how a request would be answered now. Reads the file that answers it. Checks no password and asks no other
+    /// server.
     ///
     /// # Errors
     /// Why it is no request, as a clause.
@@ -76,10 +82,16 @@ impl Server {
         let target = Target::parse(question.target.as_bytes(), method)
             .map_err(|_| format!("`{}` is not a path", question.target))?;
         let line = |name, value| Line { name, value };
-        let lines = [
-            line("Host", question.host.as_bytes()),
-            line("Accept", b"text/html,*/*;q=0.8"),
-        ];
+        let mut lines = vec![line("Host", question.host.as_bytes())];
+        lines.extend(
+            question
+                .fields
+                .iter()
+                .map(|field| line(field.name(), field.value().as_bytes())),
+        );
+        if Fields::new(&lines).find("accept").is_none() {
+            lines.push(line("Accept", b"text/html,*/*;q=0.8"));
+        }
         let head = RequestHead {
             method,
             method_name: question.method,
@@ -90,17 +102,28 @@ impl Server {
         };
         let mut cx = runtime::Service::context(self, 0);
         cx.turn(now, wall);
-        Ok(explain(&mut cx, &head, question, now))
+        Ok(explain(&mut cx, &head, question, (wall, now)))
     }
 }
 
-fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now: Instant) -> Explanation {
+fn explain(
+    cx: &mut Cx,
+    head: &RequestHead<'_, '_>,
+    question: &Question<'_>,
+    (wall, now): (UnixTime, Instant),
+) -> Explanation {
     let state = Arc::clone(&cx.state);
     let site = state.hosts.index_of(head.authority());
     let config = &state.hosts.place(site).config;
     let mut steps = Vec::new();
     let mut say = |subject, text: String| steps.push(Step { subject, text });
-    say("host", host(&state.config, site, config));
+    say(
+        "host",
+        match &state.recorded {
+            Some(recorded) => recorded.in_words(),
+            None => host(&state.config, site, config),
+        },
+    );
     match (&config.access_log, &state.config.access_log) {
         (Some(log), _) => say("access-log", format!("a line in `{}`", log.display())),
         (None, Some(_)) => say("access-log", "no line".to_owned()),
@@ -138,10 +161,20 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
                     fields: Vec::new(),
                 };
             }
+            Verdict::Check(Check::Password(_)) => {
+                let text = "the password in Authorization decides".to_owned();
+                say("access", text.clone());
+                return Explanation {
+                    steps,
+                    status: None,
+                    source: format!("access, {text}"),
+                    fields: Vec::new(),
+                };
+            }
             Verdict::Answered(_) | Verdict::Unanswered(_) => {
                 ("the server of `auth` cannot be asked".to_owned(), true)
             }
-            Verdict::Challenge(_) | Verdict::Check(_) => ("a password is needed".to_owned(), true),
+            Verdict::Challenge(_) => ("a password is needed".to_owned(), true),
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),
         };
@@ -160,13 +193,29 @@ fn explain(cx: &mut Cx, head: &RequestHead<'_, '_>, question: &Question<'_>, now
             "this path belongs to the server itself".to_owned(),
         );
     }
-    let is_passed = state.proxies.find(site, head, false).is_some();
-    let is_without_file = state.proxies.without_file(site, head).is_some();
-    let passing = passing(config, &spelled).filter(|_| is_passed || is_without_file);
+    if let Some(recorded) = &state.recorded
+        && !handled
+    {
+        say("replay", recorded.explain(head, question.is_secured));
+        source.get_or_insert_with(|| "the recording".to_owned());
+    }
+    let passed = state.proxies.find(site, head, false);
+    let is_passed = passed.is_some();
+    let found = passed.or_else(|| state.proxies.without_file(site, head));
+    let passing = passing(config, &spelled).filter(|_| found.is_some());
     if let Some(text) = &passing {
         match is_passed {
             true => say("proxy", text.clone()),
             false => say("proxy", format!("{text}, if there is no file")),
+        }
+        if source.is_none()
+            && !handled
+            && let Some(found) = &found
+        {
+            let is_personal = state.gates.guarded(site, head).is_personal;
+            for text in cache(&found.route, head, is_personal, question.is_secured, (wall, now)) {
+                say("cache", text);
+            }
         }
         if source.is_none() && !handled && is_passed {
             return Explanation {
@@ -358,6 +407,25 @@ fn passing(config: &Config, spelled: &[u8]) -> Option<String> {
     ))
 }
 
+/// What the cache of a route may do for a request, in words.
+fn cache(
+    route: &Route,
+    head: &RequestHead<'_, '_>,
+    is_personal: bool,
+    is_secured: bool,
+    (wall, now): (UnixTime, Instant),
+) -> Vec<String> {
+    let switches = route.rule.websocket && asks_for_websocket(head, Framing::Empty);
+    let cache = match route.cache_for(switches, is_personal) {
+        Ok(cache) => cache,
+        Err(why) => return vec![format!("none: {why}")],
+    };
+    match Cached::new(cache, head, false, is_secured, wall, now) {
+        Some(cached) => cached.explain(),
+        None => vec!["none: the target is no path".to_owned()],
+    }
+}
+
 /// Status and field lines of the answer; `None`: an upstream answers.
 fn answer(
     cx: &mut Cx,
@@ -423,6 +491,7 @@ mod tests {
             target,
             is_secured,
             peer: "192.0.2.7".parse().unwrap(),
+            fields: &[],
         };
         server
             .explain(&question, Instant::ZERO, UnixTime::from_secs(1_000_000_000))
@@ -473,22 +542,28 @@ mod tests {
                 "host access access header-rule",
             ),
             ("GET", "/old/a?b", Some(301), "redirect rule 1", "host redirect"),
-            ("GET", "/api/x", None, "to 127.0.0.1:1", "host proxy"),
-            ("POST", "/api/x", None, "proxy, rule 1 for `/api/*`", "host proxy"),
+            ("GET", "/api/x", None, "to 127.0.0.1:1", "host proxy cache"),
+            (
+                "POST",
+                "/api/x",
+                None,
+                "proxy, rule 1 for `/api/*`",
+                "host proxy cache",
+            ),
             ("GET", "/api/docs/x.js", Some(404), "no file", "host error-pages"),
             (
                 "GET",
                 "/mixed/x",
                 None,
                 "proxy, rule 2 for `/mixed/*`",
-                "host proxy",
+                "host proxy cache",
             ),
             (
                 "PUT",
                 "/mixed/x",
                 None,
                 "proxy, rule 2 for `/mixed/*`",
-                "host proxy",
+                "host proxy cache",
             ),
             (
                 "GET",
@@ -560,6 +635,7 @@ mod tests {
             target: "/a b",
             is_secured: false,
             peer: "::1".parse().unwrap(),
+            fields: &[],
         };
         let wall = UnixTime::from_secs(1_000_000_000);
         let outcome = server.explain(&question, Instant::ZERO, wall);

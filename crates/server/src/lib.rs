@@ -43,6 +43,7 @@ mod proxy;
 pub mod proxy_protocol;
 mod queue;
 mod rate_limit;
+mod recorded;
 pub mod references;
 pub mod replay;
 mod request_limit;

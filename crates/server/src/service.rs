@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::proxy::cache::{Purge, Purges};
 use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
+use crate::recorded::Recorded;
 use crate::request_limit::RequestLimits;
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
@@ -106,6 +107,8 @@ pub(crate) struct State {
     pub(crate) request_limits: RequestLimits,
     /// Rules for field lines of responses that are no files.
     pub(crate) field_rules: FieldRules,
+    /// The recording that answers in place of files, if there is one.
+    pub(crate) recorded: Option<Recorded>,
     /// Routes to other servers.
     pub(crate) proxies: Proxies,
     /// Filters that run for each response.
@@ -199,6 +202,9 @@ impl State {
         for (at, handler) in own.public {
             mounts.add(at, handler);
         }
+        let recorded = config.replay.as_deref();
+        let recorded = recorded.map(|folder| Recorded::open(folder, config.cache_size));
+        let recorded = recorded.transpose().map_err(OpenError::Replay)?;
         let admin = AdminHandlers::open(&config, own.admin).map_err(OpenError::Token)?;
         Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
@@ -222,6 +228,7 @@ impl State {
             trusted: Trusted::of(&config),
             request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,
+            recorded,
             proxies,
             config,
             limits,

@@ -385,7 +385,18 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
         .get_arguments()
         .filter_map(|flag| flag.get_long())
         // The key of `proxy-cache` is in the tables `[[proxy]]`.
-        .filter(|name| !["config", "check", "explain", "help", "version", "proxy-cache"].contains(name))
+        .filter(|name| {
+            ![
+                "config",
+                "check",
+                "explain",
+                "explain-field",
+                "help",
+                "version",
+                "proxy-cache",
+            ]
+            .contains(name)
+        })
         .map(|name| if name == "error-page" { "error-pages" } else { name })
         .collect();
     flags.sort_unstable();

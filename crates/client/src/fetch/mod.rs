@@ -15,6 +15,7 @@ mod page;
 mod priority;
 mod reply;
 mod request;
+mod tape;
 
 use crate::cache::{Entries, Use};
 use crate::http3::Http3;
@@ -35,6 +36,7 @@ use page::Named;
 use reply::Reply;
 use runtime::dial::{Crew, Failing, Happened, Port};
 use std::collections::{BTreeSet, HashMap, VecDeque};
+pub use tape::{Reference, Tape, Taped};
 use units::{Instant, UnixTime};
 use url::Url;
 
@@ -74,6 +76,10 @@ pub struct Fetch {
     trouble: Option<String>,
     /// Cookies of this fetch.
     jar: Jar,
+    /// What the fetch begins with besides its page.
+    also: Vec<Reference>,
+    /// What is kept for a recording, if this is one.
+    tape: Option<Tape>,
 }
 
 /// State of an object beyond its record.
@@ -180,6 +186,8 @@ pub struct Outcome {
     pub entries: Entries,
     /// The URLs of new and changed entries.
     pub changed: BTreeSet<String>,
+    /// What was kept for a recording, if the fetch was one.
+    pub tape: Option<Tape>,
 }
 
 impl Fetch {
@@ -213,7 +221,19 @@ impl Fetch {
             is_agreed: false,
             alternative: None,
             trouble: None,
+            also: Vec::new(),
+            tape: None,
         }
+    }
+
+    /// A fetch of these references, which are of the origin of `first`, that keeps what a recording needs. Starts at
+    /// civil time `wall`, without a cache.
+    pub fn recording(first: Reference, more: Vec<Reference>, plan: Plan, wall: UnixTime) -> Fetch {
+        let mut fetch = Fetch::new(first.url.clone(), plan, Entries::new(), wall);
+        fetch.also.push(first);
+        fetch.also.extend(more);
+        fetch.tape = Some(Tape::default());
+        fetch
     }
 
     /// The same, over connections to an alternative service (RFC 7838). `authority`: its host and port.
@@ -239,7 +259,9 @@ impl Fetch {
 
     /// The result, after the end.
     pub fn into_outcome(self) -> Outcome {
+        let received = self.received;
         Outcome {
+            tape: self.tape.map(|tape| Tape { received, ..tape }),
             timeline: self.timeline,
             entries: self.entries,
             changed: self.changed,
@@ -277,6 +299,10 @@ impl Fetch {
                 return None;
             }
             self.timeline.left_out += u64::from(why == Skipped::TooMany);
+            if let (Some(tape), Skipped::Elsewhere) = (&mut self.tape, why) {
+                let reference = Reference::of(url.clone(), role, loading, initiator);
+                tape.keep(reference, self.plan.limits.objects_max);
+            }
             let list = &mut self.timeline.skipped;
             if list.iter().any(|(known, _)| known == url.as_str()) {
                 return None;
@@ -857,14 +883,13 @@ impl Crew for Fetch {
         self.timeline.began = now;
         self.timeline.ended = now;
         port.wake(CLOCK, now + self.plan.limits.timeout);
-        let page = Named {
-            url: self.page.clone(),
-            role: Role::Page,
-            loading: Loading::default(),
-            initiator: Initiator::User,
-            redirects: 0,
-        };
-        self.note(page, None, now);
+        let mut begun_with = std::mem::take(&mut self.also);
+        if begun_with.is_empty() {
+            begun_with.push(Reference::to_page(self.page.clone()));
+        }
+        for reference in begun_with {
+            self.note(reference.named(), None, now);
+        }
         self.dispatch(port, now);
     }
 

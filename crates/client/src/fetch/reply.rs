@@ -5,7 +5,7 @@
 
 use super::page::{Named, Text, linked};
 use super::request::strong_validator;
-use super::{Asked, Fetch, Job};
+use super::{Asked, Fetch, Job, Taped};
 use crate::cache;
 use crate::decode::{self, Decoder, Growth};
 use crate::session::{Head, Said};
@@ -26,6 +26,8 @@ pub(super) struct Reply {
     text: Text,
     body: Vec<u8>,
     is_kept: bool,
+    /// The body so far, for a recording.
+    taped: Option<Vec<u8>>,
     /// Why its content cannot be used.
     broken: Option<String>,
 }
@@ -173,6 +175,7 @@ impl Fetch {
             text,
             body: Vec::new(),
             is_kept: is_content || head.status == 206,
+            taped: self.tape.as_ref().map(|_| Vec::new()),
         };
         if let Some(asked) = self.lines[line].waiting.get_mut(place) {
             asked.reply = Some(reply);
@@ -205,6 +208,9 @@ impl Fetch {
         let Some(reply) = &mut asked.reply else {
             return;
         };
+        if let Some(taped) = &mut reply.taped {
+            taped.extend_from_slice(data);
+        }
         if reply.is_kept && reply.body.len() + data.len() <= KEPT_BYTES_MAX {
             reply.body.extend_from_slice(data);
         } else {
@@ -254,6 +260,13 @@ impl Fetch {
             return;
         };
         self.finish_decoding(&mut reply, number, now);
+        if let (Some(tape), Some(body)) = (&mut self.tape, reply.taped.take()) {
+            tape.responses.push(Taped {
+                object: number,
+                one,
+                body,
+            });
+        }
         let record = &mut self.timeline.objects[number].tries[one];
         record.body_bytes += bytes;
         record.last = Some(now);

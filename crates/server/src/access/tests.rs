@@ -328,6 +328,7 @@ fn answers_to_a_ca_are_exempt_and_files_beside_them_are_not() {
             target,
             is_secured: false,
             peer: NEAR.parse().unwrap(),
+            fields: &[],
         };
         let wall = UnixTime::from_secs(1_000_000_000);
         let explanation = server.explain(&question, Instant::ZERO, wall).unwrap();

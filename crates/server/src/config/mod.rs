@@ -38,6 +38,7 @@ mod preset;
 mod proxy;
 mod proxy_cache;
 mod redirect;
+mod replay;
 mod request_header;
 mod secure;
 mod security_headers;
@@ -112,6 +113,8 @@ pub struct Config {
     pub profile: Option<PathBuf>,
     /// Document root. `None`: the embedded site.
     pub root: Option<PathBuf>,
+    /// Folder with a recording (`weir record`) that answers in place of files. `None`: files do.
+    pub replay: Option<PathBuf>,
     /// Addresses to listen on: one string or a list. Empty if there are only tables `[[listener]]`.
     pub listen: Listen,
     /// Addresses with settings of their own.
@@ -389,6 +392,7 @@ impl Default for Config {
             preset: None,
             profile: None,
             root: None,
+            replay: None,
             listen: Listen::default(),
             listener: Vec::new(),
             tls_cert: Vec::new(),
@@ -581,6 +585,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_managed()?;
         self.validate_listeners()?;
+        self.validate_replay()?;
         self.validate_site()
     }
 

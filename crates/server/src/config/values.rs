@@ -539,7 +539,7 @@ impl FieldLine {
     ///
     /// # Errors
     /// What is wrong with its syntax.
-    pub(super) fn of_request(text: &str) -> Result<FieldLine, String> {
+    pub fn of_request(text: &str) -> Result<FieldLine, String> {
         let (name, value) = text
             .split_once(':')
             .ok_or_else(|| format!("`{text}` is not a field line; write NAME: VALUE"))?;

@@ -14,6 +14,7 @@ use crate::field_list::FieldList;
 use crate::field_rules::{CrossOrigin, FieldRules};
 use crate::filter::Added;
 use crate::head_cache::Settled;
+use crate::recorded::Reply;
 use crate::service::handler::Made;
 use bytes::Bytes;
 use http_semantics::method::Method;
@@ -286,6 +287,17 @@ impl<'e, 'b> Composer<'e, 'b> {
         head.add("X-Content-Type-Options", b"nosniff");
         let len = made.content.len() as u64;
         self.answer(made.status, Source::Made(made.content), len)
+    }
+
+    /// A recorded response.
+    pub(super) fn recorded(self, reply: Reply<'_>) -> Answer<'e> {
+        self.lines.head.extend(FieldList::of(reply.lines));
+        let len = reply.content.len() as u64;
+        let source = match reply.is_bodiless {
+            true => Source::Empty,
+            false => Source::Made(reply.content.clone()),
+        };
+        self.answer(reply.status, source, len)
     }
 
     /// The answer of a server that does not admit the request.

@@ -18,20 +18,24 @@ use super::failure::Failure;
 use super::search::{Decision, Next, Search, Stepped, ToMake, What};
 use super::{Asked, Exchange, Scope, Step, Waits};
 use crate::access::{Check, Sender, Verdict};
+use crate::admission::Admission;
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::config::CacheLock;
 use crate::context::{Task, Work};
+use crate::counters::Counters;
 use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::limits::Limits;
+use crate::recorded::Recorded;
 use crate::service::handler::Made;
 use crate::service::{Hub, Server, State};
 use crate::site::{Located, Spot};
 use http_semantics::field::Name;
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
+use http_semantics::status::Status;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::Rng;
@@ -191,6 +195,9 @@ impl Exchange {
         {
             return Step::Answer(composer.secure_address(head, port));
         }
+        if let (Start::Request, Some(head), Some(recorded)) = (start, head, &state.recorded) {
+            return Step::Answer(self.replay(composer, recorded, head, (admission, counters)));
+        }
         let Some(view) = views.get_mut(site) else {
             // No turn has run yet, so there are no views; drivers that keep their contract never get here.
             return Step::Answer(composer.page(Failure::of_missing(Missing::Unavailable)));
@@ -323,6 +330,34 @@ impl Exchange {
             _held: held,
             ..self.unsettled(compose(composer, decision, entry, site, rng))
         })
+    }
+
+    /// The answer of a recording.
+    #[cold]
+    fn replay<'c>(
+        &self,
+        composer: Composer<'c, '_>,
+        recorded: &Recorded,
+        head: &RequestHead<'_, '_>,
+        (admission, counters): (&mut Admission, &Counters),
+    ) -> Answer<'c> {
+        let reply = match recorded.answer(head, self.way.is_secured) {
+            Ok(reply) => reply,
+            Err(why) => {
+                return composer.made(Made {
+                    status: Status::NOT_FOUND,
+                    media_type: "text/plain; charset=utf-8",
+                    content: why.into(),
+                });
+            }
+        };
+        // As for files: a rejection costs as much as a short copy.
+        let costs_much = head.method != Method::Head && reply.content.len() as u64 > Limits::COPIED_BODY;
+        if costs_much && !admission.admits() {
+            counters.overloaded().add(1);
+            return composer.page(Failure::BEHIND);
+        }
+        composer.recorded(reply)
     }
 
     /// Who sent the request, for access rules.

@@ -226,12 +226,10 @@ impl Forward {
         };
         let client = (from.peer != UNKNOWN).then_some(from.peer);
         let announcement = proxy_protocol::announcement(rule.proxy_protocol, client);
-        let cached = match &found.route.cache {
-            Some(cache) if !switches && !from.guarded.is_personal => {
-                Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now).map(Box::new)
-            }
-            _ => None,
-        };
+        let cache = found.route.cache_for(switches, from.guarded.is_personal).ok();
+        let cached = cache
+            .and_then(|cache| Cached::new(cache, head, framing != Framing::Empty, from.is_secured, wall, now))
+            .map(Box::new);
         Cached::with_conditions(cached.as_deref(), head, |head| {
             write_request(
                 &mut up,

@@ -112,6 +112,22 @@ impl Route {
         })
     }
 
+    /// The cache that takes part in an exchange. `switches`: the connection switches to WebSocket. `is_personal`: another
+    /// server decides about the request.
+    ///
+    /// # Errors
+    /// Why none takes part, as a clause.
+    pub(crate) fn cache_for(&self, switches: bool, is_personal: bool) -> Result<&Arc<Cache>, &'static str> {
+        match &self.cache {
+            None => Err("the rule has no `cache`"),
+            Some(_) if switches => Err("the connection switches to WebSocket"),
+            Some(_) if is_personal => {
+                Err("another server decides about the request (`auth`), so the response is for one client")
+            }
+            Some(cache) => Ok(cache),
+        }
+    }
+
     /// Validates a stored response without a client.
     fn refresh(self: &Arc<Route>, request: Vec<u8>, cached: Cached, key: u64, now: Instant) {
         let route = Arc::downgrade(self);

@@ -155,6 +155,8 @@ pub enum OpenError {
     Upstreams(String),
     /// The token of the admin addresses cannot be used: its file, and why.
     Token(String),
+    /// The recording cannot be read: which folder or file, and why.
+    Replay(String),
     /// `/~login/` with the embedded site, which has no directories.
     NoRoot,
     /// The thread that watches for changes could not be started.
@@ -172,6 +174,7 @@ impl fmt::Display for OpenError {
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
             OpenError::Users(why) => write!(f, "`htpasswd`: {why}"),
             OpenError::Upstreams(why) => write!(f, "`proxy`: {why}"),
+            OpenError::Replay(why) => write!(f, "`replay`: {why}"),
             OpenError::Token(why) => write!(f, "`token-file`: {why}"),
             OpenError::NoRoot => {
                 f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
@@ -187,7 +190,11 @@ impl std::error::Error for OpenError {
             OpenError::Root(_, cause) => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
             OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
-            OpenError::NoRoot | OpenError::Users(_) | OpenError::Upstreams(_) | OpenError::Token(_) => None,
+            OpenError::NoRoot
+            | OpenError::Users(_)
+            | OpenError::Upstreams(_)
+            | OpenError::Token(_)
+            | OpenError::Replay(_) => None,
         }
     }
 }

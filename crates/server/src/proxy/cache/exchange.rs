@@ -1,6 +1,8 @@
 //! The cache's part in one exchange: what is stored for the request, whether the request goes to the upstream, and what
 //! becomes of the upstream's response.
 
+mod explain;
+
 use super::body::Growing;
 use super::flight::{Lead, Part as Flown, Waiter};
 use super::object::{Object, Reply};
@@ -13,7 +15,7 @@ use http_cache::invalidation;
 use http_cache::partial::{self, Part};
 use http_cache::reuse::{self, Cause, Reuse};
 use http_cache::stored::{Stored, Terms, lines};
-use http_cache::storing::{self, Candidate};
+use http_cache::storing::{self, Candidate, Refusal};
 use http_cache::{validation, variant};
 use http_semantics::field::{Fields, Line, Name};
 use http_semantics::method::Method;
@@ -418,7 +420,28 @@ impl Cached {
         false
     }
 
-    /// Decides whether the response is stored.
+    /// Whether a response with this status and these fields is stored.
+    fn decide(&self, status: u16, fields: &Fields<'_, '_>, terms: &Terms<'_>) -> Result<(), Refusal> {
+        let (authority, target) = parts(&self.key);
+        let location = fields.find("content-location");
+        let is_located_here = location
+            .and_then(|location| invalidation::resolve(location, authority, target))
+            .as_deref()
+            == Some(target);
+        storing::decide(&Candidate {
+            method: self.method,
+            asked: &self.asked,
+            is_authorized: self.with_request(|request| request.find("authorization").is_some()),
+            status,
+            fields,
+            directives: &ResponseDirectives::of(fields, terms.targets),
+            is_located_here,
+            received: terms.received,
+            negative: terms.negative,
+        })
+    }
+
+    /// Begins to store the response, if it is stored.
     fn begin_capture(
         &mut self,
         status: u16,
@@ -426,25 +449,7 @@ impl Cached {
         length: Option<u64>,
         terms: &Terms<'_>,
     ) {
-        let directives = ResponseDirectives::of(fields, TARGETS);
-        let (authority, target) = parts(&self.key);
-        let location = fields.find("content-location");
-        let is_located_here = location
-            .and_then(|location| invalidation::resolve(location, authority, target))
-            .as_deref()
-            == Some(target);
-        let is_authorized = self.with_request(|request| request.find("authorization").is_some());
-        let decision = storing::decide(&Candidate {
-            method: self.method,
-            asked: &self.asked,
-            is_authorized,
-            status,
-            fields,
-            directives: &directives,
-            is_located_here,
-            received: terms.received,
-            negative: terms.negative,
-        });
+        let decision = self.decide(status, fields, terms);
         if let Err(refusal) = decision {
             return self.refuse(status, refusal.detail(), terms.received);
         }
