@@ -71,7 +71,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "BYTES")]
     pub(crate) overhead: Option<Bytes>,
 
-    /// Judges the shared cache of [[proxy]] instead of the cache of files; --size is in bytes [default: 16MiB, 64MiB,
+    /// Judges the shared cache of `[[proxy]]` instead of the cache of files; --size is in bytes [default: 16MiB, 64MiB,
     /// 256MiB and 1GiB, with the policies lru, lfu and s3-fifo]
     #[arg(
         long,

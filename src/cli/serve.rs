@@ -16,8 +16,8 @@ use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
-    SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off, parse_line_rate,
+    Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, RequestIdField, SPA_FALLBACK,
+    Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};
@@ -333,6 +333,17 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "COUNT", env = "WEIR_LOG_SAMPLE", help_heading = "Log")]
     log_sample: Option<u32>,
 
+    /// Field with the id of each request, for upstreams and logs: that of a trusted peer, or a new one. Without a value:
+    /// X-Request-Id [default: off]
+    #[arg(long, value_name = "FIELD", env = "WEIR_REQUEST_ID", num_args = 0..=1, require_equals = true,
+          default_missing_value = "X-Request-Id", help_heading = "Log")]
+    request_id: Option<RequestIdField>,
+
+    /// Sends the id of a request in its response, too
+    #[arg(long, value_name = "BOOL", env = "WEIR_REQUEST_ID_ANSWER", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", help_heading = "Log")]
+    request_id_answer: Option<bool>,
+
     /// Rotates the access log at this size, as in 100MiB; 0: never for its size [default: 0]
     #[arg(long, value_name = "SIZE", env = "WEIR_LOG_ROTATE_SIZE", help_heading = "Log")]
     log_rotate_size: Option<Bytes>,
@@ -634,6 +645,8 @@ impl Flags {
             proxy_protocol,
             security_headers,
             live,
+            request_id,
+            request_id_answer,
             host_metrics,
             health,
             log_format,

@@ -11,6 +11,7 @@
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
 //! - `forward_auth`: requests about which another server decides
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
+//! - `request_id`: the same id of a request in logs, at upstreams and in responses
 //! - `representations`: conditions, ranges, content codings
 //! - `control`: what `weir ctl` asks, and a strategy that changes under load
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
@@ -117,6 +118,7 @@ mod proxy_websocket;
 mod recorded;
 mod reload;
 mod representations;
+mod request_id;
 mod rights;
 mod root;
 mod slow;

@@ -60,8 +60,8 @@ const UNSEEN: [&str; 5] = [
     "max-disk-queue",
 ];
 /// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
-/// `recorded` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 28] = [
+/// `recorded`, `request_id` and unit tests look at: certificates change with a reload, listeners at the next start.
+const ELSEWHERE: [&str; 30] = [
     "replay",
     "tls-cert",
     "tls-key",
@@ -90,6 +90,8 @@ const ELSEWHERE: [&str; 28] = [
     "max-handshakes",
     "max-handshakes-per-address",
     "host-metrics",
+    "request-id",
+    "request-id-answer",
 ];
 /// A timeout of 300 ms has been noticed by then.
 const NOTICED: Duration = Duration::from_secs(10);

@@ -9,6 +9,7 @@
 use crate::clock;
 use crate::shared::Words;
 use core::fmt;
+use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Duration, Instant};
@@ -113,6 +114,20 @@ fn common_from(words: Words) {
     let _ = COMMON.set(Complaints(words));
 }
 
+thread_local! {
+    /// Id of the request that this thread works for.
+    static ABOUT: RefCell<Option<Box<str>>> = const { RefCell::new(None) };
+}
+
+/// Does `work` for the request with this id, which warnings then name; `None`: requests have no ids.
+pub fn about<T>(id: Option<&str>, work: impl FnOnce() -> T) -> T {
+    let Some(id) = id else { return work() };
+    let before = ABOUT.replace(Some(id.into()));
+    let done = work();
+    ABOUT.set(before);
+    done
+}
+
 /// Logs a warning about a failed request for this path, unless there were too many lately. `why` is called only if the
 /// line is written.
 pub fn warn<D: fmt::Display>(path: &[u8], why: impl FnOnce() -> D) {
@@ -121,10 +136,12 @@ pub fn warn<D: fmt::Display>(path: &[u8], why: impl FnOnce() -> D) {
     };
     let shown = path.get(..PATH_MAX).unwrap_or(path).escape_ascii();
     let more = if path.len() > PATH_MAX { "..." } else { "" };
+    let about = ABOUT.with_borrow(|id| id.as_ref().map(|id| format!(" (request {id})")));
+    let more = format!("{more}\"{}", about.unwrap_or_default());
     match silent {
-        0 => tracing::warn!("\"{shown}{more}\": {}", why()),
+        0 => tracing::warn!("\"{shown}{more}: {}", why()),
         _ => tracing::warn!(
-            "\"{shown}{more}\": {}; {silent} more requests failed and were not logged",
+            "\"{shown}{more}: {}; {silent} more requests failed and were not logged",
             why()
         ),
     }

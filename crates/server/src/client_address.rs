@@ -10,6 +10,7 @@
 
 use crate::checked::Guarded;
 use crate::config::{Config, Network, TrustedField};
+use crate::request_id::RequestId;
 use http_semantics::forwarded::{self, Node};
 use http_semantics::request::RequestHead;
 use runtime::listen::UNIX_PEER;
@@ -44,6 +45,8 @@ pub(crate) struct From {
     pub(crate) is_secured: bool,
     /// What access rules mean for the request.
     pub(crate) guarded: Guarded,
+    /// Id of the request, if requests have ids.
+    pub(crate) id: Option<RequestId>,
 }
 
 /// The networks that are trusted, and the field in which they name clients.
@@ -95,6 +98,7 @@ impl Trusted {
                 hops,
                 is_secured,
                 guarded: Guarded::default(),
+                id: None,
             };
         }
         let (client, scheme) = self.walk(peer, head, &mut |hop| hops.push(hop));
@@ -105,6 +109,7 @@ impl Trusted {
             hops,
             is_secured: scheme.unwrap_or(is_secured),
             guarded: Guarded::default(),
+            id: None,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::latency::{Latencies, Turn};
 use crate::limits::Limits;
 use crate::proxy::cache::Waiter;
 use crate::queue::Queue;
+use crate::request_id::RequestId;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
 use crate::waiting::{Permit, Waiting};
@@ -417,6 +418,8 @@ pub struct Work {
     waiting: Arc<Waiting>,
     /// Maximum number of jobs that may wait for the disk.
     most: u32,
+    /// Id of the request, if requests have ids.
+    id: Option<RequestId>,
     /// Taken when the work has to wait for the disk; released when it ends or is dropped.
     _permit: Option<Permit>,
 }
@@ -452,15 +455,17 @@ impl Work {
             task,
             waiting: Arc::clone(&hub.waiting),
             most: state.limits.disk_queue,
+            id: None,
             _permit: None,
         }
     }
-}
 
-impl Job for Work {
-    type Output = Done;
+    /// The same work, for the request with this id.
+    pub(crate) fn of(self, id: RequestId) -> Work {
+        Work { id: Some(id), ..self }
+    }
 
-    fn try_now(self) -> Result<Done, Work> {
+    fn try_task(self) -> Result<Done, Work> {
         let task = match self.task {
             Task::Load(job) => match job.try_now() {
                 Ok(loaded) => return Ok(Done::Loaded(loaded)),
@@ -503,7 +508,7 @@ impl Job for Work {
         }
     }
 
-    fn run(self) -> Done {
+    fn run_task(self) -> Done {
         match self.task {
             Task::Load(job) => Done::Loaded(job.run()),
             Task::Encode(job) => Done::Loaded(job.run()),
@@ -514,6 +519,24 @@ impl Job for Work {
             }
             // No thread waits for it: the request goes on its own.
             Task::Await(_) => Done::Woken,
+        }
+    }
+}
+
+impl Job for Work {
+    type Output = Done;
+
+    fn try_now(self) -> Result<Done, Work> {
+        match self.id.clone() {
+            None => self.try_task(),
+            Some(id) => complaints::about(Some(id.value()), || self.try_task()),
+        }
+    }
+
+    fn run(self) -> Done {
+        match self.id.clone() {
+            None => self.run_task(),
+            Some(id) => complaints::about(Some(id.value()), || self.run_task()),
         }
     }
 

@@ -138,6 +138,7 @@ fn explain(
     let sender = Sender {
         peer: question.peer,
         is_secured: question.is_secured,
+        id: None,
     };
     let verdict = state.gates.verdict(site, head, sender, &Known::default());
     let covering = state.gates.covering(site, head);

@@ -6,6 +6,7 @@
 
 use crate::config::{Config, Cors, FieldLine, Grant, HeaderRule, spelling};
 use crate::field_list::{FieldList, FieldListBuf, write_line};
+use crate::request_id::RequestId;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 
@@ -159,6 +160,13 @@ impl RuledLines {
         text: Vec::new(),
         is_cross_origin: false,
     };
+
+    /// These lines, and that with the id of the request.
+    #[cold]
+    pub(crate) fn identified(mut self, id: &RequestId) -> RuledLines {
+        id.write(&mut self.text);
+        self
+    }
 
     /// The lines.
     pub(crate) fn list(&self) -> FieldList<'_> {

@@ -46,6 +46,7 @@ mod rate_limit;
 mod recorded;
 pub mod references;
 pub mod replay;
+mod request_id;
 mod request_limit;
 mod service;
 mod session;

@@ -21,6 +21,7 @@ use crate::proxy::cache::{Purge, Purges};
 use crate::proxy::{Forwarding, Proxies};
 use crate::rate_limit::{Paces, Rate};
 use crate::recorded::Recorded;
+use crate::request_id::Ids;
 use crate::request_limit::RequestLimits;
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
@@ -218,7 +219,9 @@ impl State {
             },
             https_port: config.https_port(),
             secured_lines: secured_lines(&config, additions.http3_port),
-            uses_head_cache: config.behavior.allows_head_cache() && each_answer.is_empty(),
+            uses_head_cache: config.behavior.allows_head_cache()
+                && each_answer.is_empty()
+                && config.request_id.name().is_none(),
             each_answer,
             additions,
             wants_path: config.log_tcp && log.is_some(),
@@ -291,6 +294,8 @@ pub(crate) struct Hub {
     /// Connection limit of the state in force, for accepting threads.
     pub(crate) connections_max: AtomicU32,
     pub(crate) paces: Paces,
+    /// Ids of requests.
+    pub(crate) ids: Ids,
     /// Jobs waiting for the disk.
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) board: Board,
@@ -380,6 +385,7 @@ impl Server {
                 budget: interprocess.budget,
                 purges: interprocess.purges,
                 paces: Paces::default(),
+                ids: Ids::new(seed),
                 waiting: Arc::default(),
                 board: interprocess.board,
                 knobs: interprocess.knobs,

@@ -19,6 +19,7 @@ const VARIABLES: &[(&str, &str, bool)] = &[
     ("remote_addr", "peer", false),
     ("remote_user", "user", false),
     ("request", "request", false),
+    ("request_id", "request_id", false),
     ("request_method", "method", false),
     ("request_time", "duration_ms", true),
     ("request_uri", "target", false),
@@ -110,6 +111,9 @@ pub(super) fn access(directive: &Directive, server: &mut Server) -> Fate {
         if template.contains("$rtt_us") {
             server.key("log-tcp", "true");
         }
+        if template.contains("$request_id") || template.contains("${request_id}") {
+            server.key("request-id", "true");
+        }
         return once(server, "log-template", &quote(&template));
     }
     match format {
@@ -141,7 +145,8 @@ mod tests {
                 Ok(("${status}x ${duration_ms}s".to_owned(), true)),
             ),
             ("$status$uri", Ok(("$status$path".to_owned(), false))),
-            ("$request_id", Err("Weir's log has no `$request_id`".to_owned())),
+            ("$request_id", Ok(("$request_id".to_owned(), false))),
+            ("$connection", Err("Weir's log has no `$connection`".to_owned())),
             ("$", Err("Weir's log has no `$`".to_owned())),
             ("${status", Err("a `${` has no `}`".to_owned())),
         ] {

@@ -13,6 +13,7 @@ use crate::config::{Access, AuthUrl, Proxy, RequestHeader};
 use crate::own_fields::{HOP_BY_HOP, is_among};
 use crate::proxy::head::{Follows, ends_here, write_request};
 use crate::proxy::places::{Found, Names, Place};
+use crate::request_id::RequestId;
 use bytes::Bytes;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
@@ -81,11 +82,13 @@ pub(super) struct Authority {
 
 /// Who sends a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sender {
+pub(crate) struct Sender<'a> {
     /// Address.
     pub(crate) peer: std::net::IpAddr,
     /// Whether the client used https.
     pub(crate) is_secured: bool,
+    /// Id of the request, if requests have ids.
+    pub(crate) id: Option<&'a RequestId>,
 }
 
 impl Authority {
@@ -129,7 +132,7 @@ impl Authority {
     pub(super) fn question(
         self: &Arc<Authority>,
         head: &RequestHead<'_, '_>,
-        sender: Sender,
+        sender: Sender<'_>,
     ) -> Result<Question, Unanswered> {
         let told: Vec<Line<'_>> = head
             .fields
@@ -148,6 +151,7 @@ impl Authority {
             hops: Vec::new(),
             is_secured: sender.is_secured,
             guarded: Guarded::default(),
+            id: sender.id.cloned(),
         };
         let mut request = Vec::with_capacity(1024);
         let mut uri = head.target.path().unwrap_or(b"*").to_vec();
@@ -177,6 +181,7 @@ impl Authority {
             authority: Arc::clone(self),
             request,
             path: head.target.path().unwrap_or(b"*").into(),
+            id: from.id,
             asked: None,
         })
     }
@@ -238,6 +243,8 @@ pub(crate) struct Question {
     authority: Arc<Authority>,
     request: Vec<u8>,
     path: Box<[u8]>,
+    /// Id of the request, if requests have ids.
+    id: Option<RequestId>,
     /// Who gets the answer, and until when. Whoever waits gets one even if this is dropped.
     asked: Option<(Reply, Instant)>,
 }
@@ -265,7 +272,9 @@ impl Question {
     }
 
     fn answer(&self, until: Instant) -> Checked {
-        let result = self.authority.ask(&self.request, &self.path, until);
+        let result = complaints::about(self.id.as_ref().map(RequestId::value), || {
+            self.authority.ask(&self.request, &self.path, until)
+        });
         Checked::Asked(self.authority.number, result)
     }
 
@@ -273,11 +282,13 @@ impl Question {
     pub(super) fn ask(mut self, desk: &Desk, reply: Reply) {
         self.asked = Some((reply, clock::now() + self.authority.timeout));
         if let Err(refused) = desk.0.try_offer(self) {
-            complaints::warn(&refused.path, || {
-                format!(
-                    "auth {}: more than {WAITING_MAX} requests wait for an answer; speed this server up",
-                    refused.authority.url
-                )
+            complaints::about(refused.id.as_ref().map(RequestId::value), || {
+                complaints::warn(&refused.path, || {
+                    format!(
+                        "auth {}: more than {WAITING_MAX} requests wait for an answer; speed this server up",
+                        refused.authority.url
+                    )
+                });
             });
         }
     }

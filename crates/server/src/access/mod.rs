@@ -307,7 +307,7 @@ impl Gates {
         &self,
         site: usize,
         head: &RequestHead<'_, '_>,
-        sender: Sender,
+        sender: Sender<'_>,
         known: &Known,
     ) -> Verdict {
         let open = || Verdict::Open(Admitted::default());

@@ -59,6 +59,7 @@ fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong:
     let sender = Sender {
         peer: peer.parse().unwrap(),
         is_secured: false,
+        id: None,
     };
     let mut known = Known::default();
     known.add(Checked::Password(!is_wrong));
@@ -358,6 +359,7 @@ fn another_server_decides_behind_network_and_password() {
         let sender = Sender {
             peer: peer.parse().unwrap(),
             is_secured: true,
+            id: None,
         };
         let guarded = world.gates.guarded(0, &head);
         (world.gates.verdict(0, &head, sender, known), guarded)

@@ -63,6 +63,8 @@ pub struct Request<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The server that the request was passed to.
     pub upstream: Option<&'a Upstream<'a>>,
+    /// Its id, if requests have ids.
+    pub id: Option<&'a str>,
 }
 
 /// The server that a request was passed to.
@@ -814,6 +816,11 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
         if let Some(value) = value {
             field(name, value);
         }
+    }
+    if let Some(id) = request.id {
+        out.extend_from_slice(b",\"request_id\":\"");
+        push_json(out, id.as_bytes());
+        out.push(b'"');
     }
     if let Some(stream) = request.stream {
         out.extend_from_slice(b",\"stream\":");

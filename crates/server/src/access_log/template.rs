@@ -118,6 +118,7 @@ fn early(variable: Variable, writer: Writer<'_>, clock: &Clock, request: &Reques
         Variable::Host => writer.text(request.host),
         Variable::Referer => writer.text(request.referer),
         Variable::UserAgent => writer.text(request.user_agent),
+        Variable::RequestId => writer.text(request.id.map(str::as_bytes)),
         Variable::Stream => writer.number(request.stream),
         Variable::Upstream => {
             let address = request.upstream.map(|upstream| upstream.target.to_string());

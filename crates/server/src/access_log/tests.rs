@@ -28,6 +28,7 @@ fn request<'a>() -> Request<'a> {
         referer: None,
         user_agent: Some(b"curl/8"),
         upstream: None,
+        id: None,
     }
 }
 

@@ -47,6 +47,8 @@ units::words! {
         Referer = "referer",
         /// `User-Agent`.
         UserAgent = "user_agent",
+        /// Id of the request.
+        RequestId = "request_id",
         /// Number of the stream.
         Stream = "stream",
         /// Upstream that the request was passed to.
@@ -139,6 +141,12 @@ impl LogTemplate {
         };
         let mut pieces = self.pieces.iter();
         pieces.any(|piece| matches!(piece, Piece::Value(variable) if is_path(*variable)))
+    }
+
+    /// Whether it shows the ids of requests.
+    pub(crate) fn shows_id(&self) -> bool {
+        let mut pieces = self.pieces.iter();
+        pieces.any(|piece| matches!(piece, Piece::Value(Variable::RequestId)))
     }
 
     /// A line with values that need no escaping.

@@ -40,6 +40,7 @@ mod proxy_cache;
 mod redirect;
 mod replay;
 mod request_header;
+mod request_id;
 mod secure;
 mod security_headers;
 mod socket_file;
@@ -77,6 +78,7 @@ pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 pub use request_header::RequestHeader;
+pub use request_id::RequestIdField;
 /// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
@@ -257,6 +259,10 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Which clients may read the live page and the metrics under `/.weir/`.
     pub live: LiveFor,
+    /// The field with the id of each request, for upstreams and logs.
+    pub request_id: RequestIdField,
+    /// Whether responses have that field, too.
+    pub request_id_answer: bool,
     /// Whether the metrics have the responses of each host.
     pub host_metrics: bool,
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
@@ -456,6 +462,8 @@ impl Default for Config {
             control: None,
             admin: None,
             live: LiveFor::default(),
+            request_id: RequestIdField::default(),
+            request_id_answer: false,
             host_metrics: false,
             health: false,
             access_log: None,
@@ -774,6 +782,20 @@ impl Config {
                 "log-template",
                 "`$rtt_us`, `$cwnd` and `$retransmitted` need `log-tcp = true` (`--log-tcp`), which costs a system call per response",
             ));
+        }
+        if self.request_id.name().is_none() {
+            let needs = |key, why| {
+                Err(ConfigError::invalid(
+                    key,
+                    format!("{why} needs ids of requests; set `request-id = true` (`--request-id`), too"),
+                ))
+            };
+            if self.log_template.as_ref().is_some_and(LogTemplate::shows_id) {
+                return needs("log-template", "`$request_id`");
+            }
+            if self.request_id_answer {
+                return needs("request-id-answer", "the field in responses");
+            }
         }
         if self.log_tcp && self.log_format != LogFormat::Json && !shows_path {
             return Err(ConfigError::invalid(

@@ -15,6 +15,7 @@ use crate::field_rules::{CrossOrigin, FieldRules};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::recorded::Reply;
+use crate::request_id::RequestId;
 use crate::service::handler::Made;
 use bytes::Bytes;
 use http_semantics::method::Method;
@@ -145,6 +146,13 @@ impl<'e, 'b> Composer<'e, 'b> {
     pub(super) fn cross_origin(mut self, cross: &CrossOrigin<'_, '_>) -> Composer<'e, 'b> {
         cross.write(self.added.text_mut());
         self.varies_by_origin = cross.depends_on_origin();
+        self
+    }
+
+    /// Adds the id of the request.
+    #[cold]
+    pub(super) fn identified(mut self, id: &RequestId) -> Composer<'e, 'b> {
+        id.write(self.added.text_mut());
         self
     }
 

@@ -131,6 +131,9 @@ impl Exchange {
         let composer = composer.guarded_by(&state.hosts.place(site).config.access);
         let path = head.and_then(|head| head.target.path());
         let mut composer = composer.ruled_by(&state.field_rules, site, path);
+        if let (true, Some(id)) = (state.config.request_id_answer, &self.id) {
+            composer = composer.identified(id);
+        }
         let mut start = start;
         if let (Start::Request, true, Some(head)) = (start, self.way.is_admin, head) {
             return Step::Answer(self.admin(composer, state, (clock, hub), head));
@@ -361,10 +364,11 @@ impl Exchange {
     }
 
     /// Who sent the request, for access rules.
-    pub(crate) fn sender(&self) -> Sender {
+    pub(crate) fn sender(&self) -> Sender<'_> {
         Sender {
             peer: self.peer,
             is_secured: self.way.is_secured,
+            id: self.id.as_ref(),
         }
     }
 
@@ -399,7 +403,7 @@ impl Exchange {
     /// The answer; the same head gets another one from another client if an access rule covers its path.
     #[inline]
     fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
-        match self.is_ruled || self.is_cross_origin || self.seats.is_ruled() {
+        match self.is_ruled || self.is_cross_origin || self.seats.is_ruled() || self.id.is_some() {
             true => Answer {
                 settled: None,
                 ..answer
@@ -422,7 +426,11 @@ impl Exchange {
             generation,
             site,
         });
-        Work::new(Task::Check(Box::new(check)), hub, state)
+        let work = Work::new(Task::Check(Box::new(check)), hub, state);
+        match &self.id {
+            Some(id) => work.of(id.clone()),
+            None => work,
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use crate::clock::Clock;
 use crate::context::{Cx, Scope, Work};
 use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::proxy::{Found, Tried};
+use crate::request_id::RequestId;
 use crate::request_limit::Seats;
 use crate::site::Loaded;
 use choose::{Stage, Start};
@@ -112,6 +113,8 @@ pub(crate) struct Exchange {
     vouched: Option<Arc<Vouched>>,
     /// What the request holds until it is answered.
     seats: Seats,
+    /// Id of the request, if requests have ids.
+    id: Option<RequestId>,
 }
 
 /// What an exchange waits for.
@@ -142,6 +145,22 @@ impl Exchange {
             user: None,
             vouched: None,
             seats: Seats::default(),
+            id: None,
+        }
+    }
+
+    /// With the id of the request.
+    #[inline]
+    pub(crate) fn identified(self, id: Option<RequestId>) -> Exchange {
+        Exchange { id, ..self }
+    }
+
+    /// The step, whose job knows the id of the request.
+    #[inline]
+    fn named<'c>(&self, step: Step<'c>) -> Step<'c> {
+        match &self.id {
+            None => step,
+            Some(id) => name(step, id),
         }
     }
 
@@ -173,7 +192,8 @@ impl Exchange {
     /// The first step of a request.
     #[inline]
     pub(crate) fn begin<'c>(&mut self, scope: Scope<'c>, head: &RequestHead<'_, '_>) -> Step<'c> {
-        self.choose(scope, Asked::Request(head), Start::Request)
+        let step = self.choose(scope, Asked::Request(head), Start::Request);
+        self.named(step)
     }
 
     /// The first step of input that gets an error.
@@ -183,7 +203,8 @@ impl Exchange {
         asked: Asked<'_, '_, '_>,
         failure: Failure,
     ) -> Step<'c> {
-        self.choose(scope, asked, Start::Failure(failure))
+        let step = self.choose(scope, asked, Start::Failure(failure));
+        self.named(step)
     }
 
     /// Takes the result of the job. The entry is for [`Exchange::resume`].
@@ -247,7 +268,8 @@ impl Exchange {
             Some(waits) => Start::Found(entry, waits.stage),
             None => Start::Failure(Failure::of_missing(Missing::Unavailable)),
         };
-        self.choose(scope, asked, start)
+        let step = self.choose(scope, asked, start);
+        self.named(step)
     }
 
     /// Composes the log line of the answer: to what was asked, by whom, if a certificate says so, and over which stream,
@@ -288,6 +310,7 @@ impl Exchange {
                 referer: head.referer(),
                 user_agent: head.user_agent(),
                 upstream: upstream.as_ref(),
+                id: self.id.as_ref().map(RequestId::value),
             },
             Asked::Input(bytes) => access_log::Request {
                 peer,
@@ -299,6 +322,7 @@ impl Exchange {
                 referer: None,
                 user_agent: None,
                 upstream: None,
+                id: self.id.as_ref().map(RequestId::value),
             },
         };
         journal.compose(&mut self.slot, clock, &request, status, head_bytes, body_bytes);
@@ -308,6 +332,14 @@ impl Exchange {
     #[inline]
     pub(crate) fn into_slot(self) -> Slot {
         self.slot
+    }
+}
+
+#[cold]
+fn name<'c>(step: Step<'c>, id: &RequestId) -> Step<'c> {
+    match step {
+        Step::Wait(work, hint) => Step::Wait(work.of(id.clone()), hint),
+        step => step,
     }
 }
 

@@ -41,6 +41,7 @@ use crate::checked::Vouched;
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
+use crate::request_id::RequestId;
 use crate::request_limit::Seats;
 use ::balance::Visit;
 use bytes::Bytes;
@@ -175,6 +176,8 @@ pub(crate) struct Forward {
     pub(crate) ruled: RuledLines,
     /// What the request holds until it is answered.
     pub(crate) seats: Seats,
+    /// Id of the request, if requests have ids.
+    pub(crate) id: Option<RequestId>,
 
     pub(crate) began: Instant,
     /// When the exchange is given up whatever happens; `None`: never, or it has not begun.
@@ -254,6 +257,7 @@ impl Forward {
         let vouched = found.vouched;
         let mut forward = Forward {
             vouched: None,
+            id: from.id.clone(),
             head_len,
             attempts: 0,
             switches,

@@ -157,11 +157,13 @@ pub(crate) fn write_request(
     // These versions may split the field; others must get it whole (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
     let has_crumbs = matches!(head.protocol, Protocol::Http2 | Protocol::Http3);
     let mut cookies = Vec::new();
+    let id_field = from.id.as_ref().map(|id| id.field().to_ascii_lowercase());
     for (name, value) in head.fields.iter() {
         if ends_here(name, &head.fields)
             || is_among(name, &OWN)
             || name.eq_ignore_ascii_case("via")
             || rules.drops(name)
+            || id_field.as_deref().is_some_and(|own| is_among(name, &[own]))
             || from.guarded.keeps_back(name)
         {
             continue;
@@ -192,6 +194,10 @@ pub(crate) fn write_request(
         }
     }
     via(out, &head.fields, head.protocol)?;
+    // A rule that sets or removes the field has the last word.
+    if let Some(id) = from.id.as_ref().filter(|id| !rules.drops(id.field())) {
+        id.write(out);
+    }
     let proto = if from.is_secured { "https" } else { "http" };
     let _ = write!(out, "X-Forwarded-For: {}", Plain(from.peer));
     for hop in &from.hops {
@@ -407,6 +413,7 @@ mod tests {
             hops: Vec::new(),
             is_secured: false,
             guarded: Guarded::default(),
+            id: None,
         };
         request_from(text, &from, &RequestHeader::default())
     }
@@ -491,6 +498,7 @@ mod tests {
                 hops: hops.iter().map(|hop| address(hop)).collect(),
                 is_secured: true,
                 guarded: Guarded::default(),
+                id: None,
             };
             let got = request_from(text, &from, &RequestHeader::default());
             assert!(got.contains(&format!("\r\n{lines}")), "{got}");
@@ -508,6 +516,7 @@ mod tests {
             hops: Vec::new(),
             is_secured: false,
             guarded: Guarded::default(),
+            id: None,
         };
         let text = "GET /a HTTP/1.1\r\nHost: a.test\r\nx-env: dev\r\nX-Env: test\r\nX-Many: 1\r\nCookie: a=b\r\n\
                     X-Real-IP: 10.0.0.1\r\n\r\n";

@@ -5,10 +5,13 @@ use crate::connection_limit::unit;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure, Way};
 use crate::rate_limit::Pace;
+use crate::request_id::{Nth, RequestId};
 use crate::request_limit::Seats;
 use http_semantics::request::RequestHead;
 use runtime::session::Secured;
+use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
+use std::sync::Arc;
 use units::Instant;
 
 /// The client of a connection.
@@ -20,8 +23,8 @@ pub(super) struct Client {
     is_admin: bool,
     /// Number of its requests so far, over this connection.
     pub(super) requests: u32,
-    /// `None` in most connections.
-    more: Option<Box<More>>,
+    /// Empty in most connections.
+    more: OnceCell<Box<More>>,
 }
 
 /// The layer around the connection that encrypts it.
@@ -42,6 +45,8 @@ struct More {
     pace: Option<Pace>,
     /// Who the client is, as its certificate says.
     identity: Option<String>,
+    /// Number of the connection, for the ids of its requests; 0: it has none yet.
+    connection: Cell<u64>,
 }
 
 /// The rejection of a request by a limit.
@@ -59,19 +64,20 @@ impl Client {
             layer,
             is_admin: false,
             requests: 0,
-            more: pace.map(|pace| {
-                Box::new(More {
-                    pace: Some(pace),
-                    identity: None,
-                })
-            }),
+            more: match pace {
+                None => OnceCell::new(),
+                pace => OnceCell::from(Box::new(More {
+                    pace,
+                    ..More::default()
+                })),
+            },
         }
     }
 
     /// The client, for another protocol on the same connection.
     pub(super) fn take(&mut self) -> Client {
         Client {
-            more: self.more.take(),
+            more: self.more.take().map_or_else(OnceCell::new, OnceCell::from),
             ..*self
         }
     }
@@ -100,9 +106,45 @@ impl Client {
         }
     }
 
+    /// The request of HTTP/1 that was counted last.
+    #[inline]
+    pub(super) fn current(&self) -> Nth {
+        Nth::Request(self.requests)
+    }
+
+    /// The request of HTTP/1 that is counted next.
+    pub(super) fn next(&self) -> Nth {
+        Nth::Request(self.requests.saturating_add(1))
+    }
+
+    /// The id of a request: the one that a trusted peer sent, or one of this server. `None`: requests have no ids.
+    #[inline]
+    pub(super) fn request_id(&self, cx: &Cx, asked: Asked<'_, '_, '_>, nth: Nth) -> Option<RequestId> {
+        let field = cx.state.config.request_id.name()?;
+        Some(self.identify(cx, asked, nth, field))
+    }
+
+    #[inline(never)]
+    fn identify(&self, cx: &Cx, asked: Asked<'_, '_, '_>, nth: Nth, field: &Arc<str>) -> RequestId {
+        if let Asked::Request(head) = asked
+            && self.is_trusted(&cx.state.trusted)
+            && let Some(id) = RequestId::received(field, head)
+        {
+            return id;
+        }
+        let connection = &self.more.get_or_init(Box::default).connection;
+        if connection.get() == 0 {
+            connection.set(cx.hub.ids.connection());
+        }
+        cx.hub.ids.make(field, connection.get(), nth)
+    }
+
     /// Who a request is from, for an upstream.
-    pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>) -> From {
-        let from = cx.state.trusted.from(self.address, self.is_secured(), head);
+    pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>, nth: Nth) -> From {
+        let from = From {
+            id: self.request_id(cx, Asked::Request(head), nth),
+            ..cx.state.trusted.from(self.address, self.is_secured(), head)
+        };
         match cx.state.gates.is_empty() {
             true => from,
             false => From {
@@ -159,20 +201,22 @@ impl Client {
 
     #[inline]
     fn pace(&self) -> Option<&Pace> {
-        self.more.as_ref()?.pace.as_ref()
+        self.more.get()?.pace.as_ref()
     }
 
     /// Its name, as the access log shows it.
     #[inline]
     pub(super) fn user(&self) -> Option<&[u8]> {
-        self.more.as_ref()?.identity.as_ref().map(String::as_bytes)
+        self.more.get()?.identity.as_ref().map(String::as_bytes)
     }
 
     /// Takes over what TLS agreed on.
     pub(super) fn secured(&mut self, secured: Secured<'_>) {
         self.layer = Layer::Agreed;
         if let Some(name) = secured.identity {
-            self.more.get_or_insert_default().identity = Some(name.to_owned());
+            let mut more = self.more.take().unwrap_or_default();
+            more.identity = Some(name.to_owned());
+            self.more = OnceCell::from(more);
         }
     }
 

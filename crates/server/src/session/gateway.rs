@@ -13,6 +13,7 @@ use crate::field_rules::RuledLines;
 use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
+use crate::request_id::{Nth, RequestId};
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
 use runtime::complaints;
@@ -44,7 +45,7 @@ pub(super) fn first_ticket(request: u32) -> u32 {
 #[cold]
 pub(super) fn route(
     cx: &Cx,
-    client: &Client,
+    (client, nth): (&Client, Nth),
     head: &RequestHead<'_, '_>,
     has_body: bool,
     known: &Known,
@@ -57,14 +58,18 @@ pub(super) fn route(
     if cx.state.field_rules.answers(site, head) {
         return None;
     }
-    let vouched = guard::admit(cx, client, site, head, known).ok()?;
+    let vouched = guard::admit(cx, (client, nth), site, head, known).ok()?;
     Some(cx.state.proxies.find(site, head, has_body)?.vouched(vouched))
 }
 
-/// Lines of rules for the response of an upstream to this request.
-pub(super) fn ruled(cx: &Cx, head: &RequestHead<'_, '_>) -> RuledLines {
+/// Lines of rules for the response of an upstream to this request, and that of its id if responses have one.
+pub(super) fn ruled(cx: &Cx, head: &RequestHead<'_, '_>, id: Option<&RequestId>) -> RuledLines {
     let site = cx.state.hosts.index_of(head.authority());
-    cx.state.field_rules.passed(site, head)
+    let lines = cx.state.field_rules.passed(site, head);
+    match id.filter(|_| cx.state.config.request_id_answer) {
+        Some(id) => lines.identified(id),
+        None => lines,
+    }
 }
 
 /// The path of a target.
@@ -74,11 +79,14 @@ pub(super) fn path(target: &[u8]) -> &[u8] {
 
 /// Logs the failure of an upstream, with the path of the request, and tells the balancer.
 pub(super) fn complain(forward: &Forward, path: &[u8], why: Failed, now: Instant) {
+    let id = forward.id.as_ref().map(RequestId::value);
     if let Failed::NoTurn = why {
-        return complaints::warn(path, || why.to_string());
+        return complaints::about(id, || complaints::warn(path, || why.to_string()));
     }
     let target = forward.target();
-    complaints::warn(path, || format!("upstream {target}: {}", forward.explain(why)));
+    complaints::about(id, || {
+        complaints::warn(path, || format!("upstream {target}: {}", forward.explain(why)));
+    });
     if forward.blame(why, now) {
         tracing::warn!(
             "upstream {target}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
@@ -98,7 +106,7 @@ pub(super) fn log(
 ) {
     let user = match forward.user() {
         Some(user) => Some(user.into()),
-        None => guard::user(cx, client, head),
+        None => guard::user(cx, (client, stream.map_or(client.current(), Nth::Stream)), head),
     };
     let target = forward.target();
     let upstream = forward.logged(&target);
@@ -116,6 +124,7 @@ pub(super) fn log(
         referer: head.referer(),
         user_agent: head.user_agent(),
         upstream: upstream.as_ref(),
+        id: forward.id.as_ref().map(RequestId::value),
     };
     // One byte more than was passed on marks a response that was cut.
     let missing = u64::from(!forward.has_ended() || forward.failed().is_some());

@@ -7,6 +7,7 @@ use crate::checked::{Known, Vouched};
 use crate::context::{Cx, Work};
 use crate::exchange::{Asked, Exchange, Failure};
 use crate::proxy::Found;
+use crate::request_id::Nth;
 use http_semantics::request::RequestHead;
 use std::sync::Arc;
 
@@ -20,7 +21,12 @@ pub(super) enum Stop {
 
 /// What stops a request with a route; `None`: nothing, or it has no route.
 #[cold]
-pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Stop> {
+pub(super) fn stop(
+    cx: &Cx,
+    (client, nth): (&Client, Nth),
+    head: &RequestHead<'_, '_>,
+    has_body: bool,
+) -> Option<Stop> {
     let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
     if cx.state.gates.is_empty() || client.is_admin() || is_redirected || cx.state.mounts.of(head).is_some() {
         return None;
@@ -29,7 +35,7 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
     if cx.state.field_rules.answers(site, head) {
         return None;
     }
-    let verdict = verdict(cx, client, site, head, &Known::default());
+    let verdict = verdict(cx, (client, nth), site, head, &Known::default());
     if let Verdict::Open(_) = verdict {
         return None;
     }
@@ -48,17 +54,19 @@ pub(super) fn stop(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>, has_bod
 }
 
 /// Whether a request to the site at this index is admitted. `known`: what checks have shown.
-pub(super) fn verdict(
+fn verdict(
     cx: &Cx,
-    client: &Client,
+    (client, nth): (&Client, Nth),
     site: usize,
     head: &RequestHead<'_, '_>,
     known: &Known,
 ) -> Verdict {
     let asked = Asked::Request(head);
+    let id = client.request_id(cx, asked, nth);
     let sender = Sender {
         peer: client.sender(cx, asked),
         is_secured: client.used_https(cx, asked),
+        id: id.as_ref(),
     };
     cx.state.gates.verdict(site, head, sender, known)
 }
@@ -69,7 +77,7 @@ pub(super) fn verdict(
 /// The request may not be passed on, or not yet.
 pub(super) fn admit(
     cx: &Cx,
-    client: &Client,
+    (client, nth): (&Client, Nth),
     site: usize,
     head: &RequestHead<'_, '_>,
     known: &Known,
@@ -77,19 +85,19 @@ pub(super) fn admit(
     if cx.state.gates.is_empty() {
         return Ok(None);
     }
-    match verdict(cx, client, site, head, known) {
+    match verdict(cx, (client, nth), site, head, known) {
         Verdict::Open(admitted) => Ok(admitted.vouched),
         other => Err(other),
     }
 }
 
 /// The user of a request that was passed on, if its path needs a password.
-pub(super) fn user(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> Option<Box<[u8]>> {
+pub(super) fn user(cx: &Cx, (client, nth): (&Client, Nth), head: &RequestHead<'_, '_>) -> Option<Box<[u8]>> {
     if cx.state.gates.is_empty() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    match verdict(cx, client, site, head, &Known::default()) {
+    match verdict(cx, (client, nth), site, head, &Known::default()) {
         Verdict::Open(admitted) => admitted.user,
         _ => None,
     }

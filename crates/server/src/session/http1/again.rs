@@ -104,6 +104,8 @@ impl Http1 {
                 referer: known.referer(),
                 user_agent: known.user_agent(),
                 upstream: None,
+                // Heads are not kept if requests have ids.
+                id: None,
             };
             journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
         }

@@ -67,7 +67,7 @@ impl Http1 {
             Expect::Unknown => None,
             Expect::Nothing | Expect::Continue => {
                 let has_body = request.framing != Framing::Empty;
-                gateway::route(cx, &self.client, head, has_body, known)
+                gateway::route(cx, (&self.client, self.client.next()), head, has_body, known)
             }
         }
     }
@@ -95,7 +95,7 @@ impl Http1 {
         };
         let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
         let semantics = request.semantics();
-        let from = self.client.from(cx, &semantics);
+        let from = self.client.from(cx, &semantics, self.client.current());
         let base = gateway::first_ticket(self.client.requests);
         let times = (cx.clock.now(), now);
         let forward = Forward::new(found, &semantics, request.framing, &from, base, times);
@@ -107,7 +107,7 @@ impl Http1 {
             (None, Ok(forward)) => forward,
         };
         forward.seats = seats;
-        forward.ruled = gateway::ruled(cx, &request.semantics());
+        forward.ruled = gateway::ruled(cx, &request.semantics(), forward.id.as_ref());
         let mut input = behind.to_vec();
         take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
         let passed = Box::new(Passed {
@@ -448,7 +448,9 @@ impl Http1 {
             let is_whole = passed.forward.has_whole_request();
             let sender = self.client.sender(cx, received.asked());
             let way = self.client.way(cx, received.asked());
-            let exchange = Exchange::new(sender, way, passed.started).after(passed.forward.tried(now));
+            let exchange = Exchange::new(sender, way, passed.started)
+                .identified(passed.forward.id.clone())
+                .after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {
                 // The client may still be sending, and a connection that waits for a job does not read.

@@ -182,7 +182,8 @@ impl Http1 {
                     }
                     if head.expect != Expect::Unknown
                         && let has_body = head.framing != Framing::Empty
-                        && let Some(stop) = guard::stop(cx, &self.client, &semantics, has_body)
+                        && let Some(stop) =
+                            guard::stop(cx, (&self.client, self.client.next()), &semantics, has_body)
                     {
                         let received = Received::request(&head, &semantics, bytes, started);
                         return self.stop(cx, stop, &head, &received, behind, tx, now);
@@ -288,7 +289,13 @@ impl Http1 {
     ) -> Outcome {
         let sender = self.client.sender(cx, received.asked);
         let way = self.client.way(cx, received.asked);
-        let mut exchange = Exchange::new(sender, way, received.started);
+        let nth = match received.asked {
+            Asked::Request(_) => self.client.current(),
+            // It is not counted, and the last one.
+            Asked::Input(_) => self.client.next(),
+        };
+        let id = self.client.request_id(cx, received.asked, nth);
+        let mut exchange = Exchange::new(sender, way, received.started).identified(id);
         let failure = match admitted {
             Ok(seats) => {
                 exchange = exchange.holding(seats);
@@ -727,7 +734,13 @@ impl Http1 {
                     return None;
                 }
                 let site = cx.state.hosts.index_of(head.authority());
-                let admitted = guard::admit(cx, &self.client, site, head, exchange.known());
+                let admitted = guard::admit(
+                    cx,
+                    (&self.client, self.client.current()),
+                    site,
+                    head,
+                    exchange.known(),
+                );
                 if let Err(Verdict::Check(check)) = admitted {
                     // Another condition of the rules.
                     let work = guard::begin(cx, &mut exchange, head, check);

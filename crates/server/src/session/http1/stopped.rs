@@ -36,7 +36,10 @@ impl Http1 {
                 };
                 let sender = self.client.sender(cx, received.asked());
                 let way = self.client.way(cx, received.asked());
-                let exchange = Exchange::new(sender, way, received.started());
+                let id = self
+                    .client
+                    .request_id(cx, received.asked(), self.client.current());
+                let exchange = Exchange::new(sender, way, received.started()).identified(id);
                 let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);

@@ -10,6 +10,7 @@ use crate::field_block::Compression;
 use crate::limits::Limits;
 use crate::proxy::forward::Forward;
 use crate::proxy::{Found, Tried};
+use crate::request_id::Nth;
 use crate::request_limit::Seats;
 use crate::session::client::Client;
 use crate::session::gateway::{self, UNWRITABLE};
@@ -38,7 +39,12 @@ pub(in crate::session) struct Ask<'c> {
 impl Ask<'_> {
     /// The exchange of what was asked now.
     fn exchange(self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Exchange {
-        Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now)
+        let id = self.client.request_id(cx, asked, self.nth());
+        Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now).identified(id)
+    }
+
+    fn nth(self) -> Nth {
+        Nth::Stream(self.stream)
     }
 
     pub(in crate::session) fn compression(self) -> Compression {
@@ -151,13 +157,14 @@ pub(in crate::session) fn pass(
     }
     with_head(control, fields, ask.protocol, |head| {
         let head = head.ok()?;
-        let (found, check) = match gateway::route(cx, ask.client, head, !is_whole, &Known::default()) {
-            Some(found) => (found, None),
-            None => match guard::stop(cx, ask.client, head, !is_whole)? {
-                Stop::Refused(failure) => return Some(Passing::Refused(failure, false)),
-                Stop::Check(check, found) => (found, Some(check)),
-            },
-        };
+        let (found, check) =
+            match gateway::route(cx, (ask.client, ask.nth()), head, !is_whole, &Known::default()) {
+                Some(found) => (found, None),
+                None => match guard::stop(cx, (ask.client, ask.nth()), head, !is_whole)? {
+                    Stop::Refused(failure) => return Some(Passing::Refused(failure, false)),
+                    Stop::Check(check, found) => (found, Some(check)),
+                },
+            };
         let bound = found.route.rule.max_body_size.0;
         if control.length.is_some_and(|length| length > bound) {
             return Some(Passing::Refused(Failure::TOO_LARGE, false));
@@ -171,12 +178,12 @@ pub(in crate::session) fn pass(
             (false, Some(length)) => Framing::Length(length),
             (false, None) => Framing::Chunked,
         };
-        let from = ask.client.from(cx, head);
+        let from = ask.client.from(cx, head, ask.nth());
         let base = gateway::first_ticket(ask.client.requests);
         Some(
             match Forward::new(found, head, framing, &from, base, (cx.clock.now(), now)) {
                 Ok(mut forward) => {
-                    forward.ruled = gateway::ruled(cx, head);
+                    forward.ruled = gateway::ruled(cx, head, forward.id.as_ref());
                     forward.seats = seats;
                     let check = check.map(|check| {
                         let mut exchange = ask.exchange(cx, Asked::Request(head), now);
@@ -215,7 +222,7 @@ pub(in crate::session) fn admit(
     with_head(&control, fields, ask.protocol, |head| {
         let Ok(head) = head else { return Admission::Refused };
         let site = cx.state.hosts.index_of(head.authority());
-        match guard::admit(cx, ask.client, site, head, exchange.known()) {
+        match guard::admit(cx, (ask.client, ask.nth()), site, head, exchange.known()) {
             Ok(vouched) => Admission::Open(vouched),
             Err(Verdict::Check(check)) => Admission::Check(guard::begin(cx, exchange, head, check)),
             Err(_) => Admission::Refused,
@@ -289,12 +296,12 @@ fn upstream(
     now: Instant,
 ) -> Outcome {
     if let Asked::Request(head) = asked {
-        let from = ask.client.from(cx, head);
+        let from = ask.client.from(cx, head, ask.nth());
         let base = gateway::first_ticket(ask.client.requests);
         if let Ok(mut forward) =
             Forward::new(*found, head, Framing::Empty, &from, base, (cx.clock.now(), now))
         {
-            forward.ruled = gateway::ruled(cx, head);
+            forward.ruled = gateway::ruled(cx, head, forward.id.as_ref());
             forward.seats = seats;
             return Outcome::Pass(Box::new(forward));
         }
