@@ -168,7 +168,7 @@ fn serve(
     cache_folder::prepare(&config)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
-    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given.datagrams)?;
+    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given)?;
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
@@ -566,7 +566,8 @@ impl Operator<'_> {
                 Some(Signal::Upgrade) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
                         let secret = tls::hand_on(self.tls.as_deref());
-                        upgrade.begin(&secret, |why| self.rights.hint(why));
+                        let share = || workers.share_datagrams();
+                        upgrade.begin(&secret, share, |why| self.rights.hint(why));
                     }
                 }
                 Some(Signal::ReopenLogs) => {

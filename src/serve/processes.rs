@@ -43,7 +43,7 @@ use crate::voice::Voice;
 use runtime::control::{Control, Question};
 use runtime::listen::{Address, Listener, Listening};
 use runtime::memory::Budget;
-use runtime::process::inherit::{Predecessor, Program};
+use runtime::process::inherit::{Forwarding, Predecessor, Program};
 use runtime::process::notify;
 use runtime::process::prefork::{Member, News, Prefork, Size};
 use runtime::signal::Signal;
@@ -409,7 +409,8 @@ impl Founder<'_> {
                 News::Wanted(Signal::Reload) => drop(self.reload()),
                 News::Wanted(Signal::Upgrade) => {
                     let secret = tls::hand_on(self.tls.as_deref());
-                    self.upgrade.begin(&secret, |why| self.rights.hint(why));
+                    self.upgrade
+                        .begin(&secret, Forwarding::default, |why| self.rights.hint(why));
                 }
                 News::Wanted(Signal::ReopenLogs) => match self.config.access_logs().is_empty() {
                     false => self.prefork.ask(Signal::ReopenLogs),

@@ -42,6 +42,7 @@ pub struct Shared {
     protocols: Vec<Vec<u8>>,
     limits: Limits,
     endpoint: Arc<EndpointConfig>,
+    process: u16,
     open: AtomicU64,
 }
 
@@ -56,8 +57,20 @@ impl Shared {
             limits,
             // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
             endpoint: Arc::new(EndpointConfig::default()),
+            process: 0,
             open: AtomicU64::new(0),
         }
+    }
+
+    /// For endpoints of the process with this number, which tells it from others that share its sockets. 0 otherwise.
+    #[must_use]
+    pub fn of_process(self, process: u16) -> Shared {
+        Shared { process, ..self }
+    }
+
+    /// The number of the process.
+    pub fn process(&self) -> u16 {
+        self.process
     }
 
     /// Connections that are open now, those in their handshake included.
@@ -127,7 +140,8 @@ impl<V: Service> Endpoint<V> {
     pub fn new(shared: Arc<Shared>, service: Arc<V>, worker: usize) -> Endpoint<V> {
         let number = u8::try_from(worker).expect("the caller bounds the workers");
         let mut config = (*shared.endpoint).clone();
-        config.cid_generator(move || Box::new(Identifiers::of(number)));
+        let process = shared.process;
+        config.cid_generator(move || Box::new(Identifiers::of(number, process)));
         let quic = quinn_proto::Endpoint::new(Arc::new(config), None, true, None);
         let mut endpoint = Endpoint {
             cx: service.context(worker),
@@ -475,7 +489,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     }
 
     fn owner(&self, datagram: &[u8]) -> Owner {
-        identifiers::owner(datagram)
+        identifiers::owner(datagram, self.shared.process)
     }
 
     fn drain(&mut self, _: &mut Outbox, now: Instant) {
