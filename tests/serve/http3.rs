@@ -324,7 +324,7 @@ fn a_connection_outlives_its_clients_address() {
 }
 
 /// A counter's sum over all workers.
-fn metric(server: &Server, pairs: &Pairs, name: &str) -> f64 {
+pub(crate) fn metric(server: &Server, pairs: &Pairs, name: &str) -> f64 {
     let mut secure = Secure::open(server.address, &pairs.client(), "a.test");
     let text = secure.try_ask("/.weir/metrics").expect("an answer");
     let lines = text.lines().filter(|line| line.starts_with(name));

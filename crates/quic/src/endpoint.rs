@@ -229,8 +229,10 @@ impl<V: Service> Endpoint<V> {
         }
     }
 
-    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent) {
+    /// A datagram of this length has arrived for a connection.
+    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent, length: usize) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
+            connection.unread.arrived(length);
             connection.quic.handle_event(event);
             connection.is_signed |= self.witness.take();
             self.list(at.0);
@@ -273,7 +275,7 @@ impl<V: Service> Endpoint<V> {
                     quic.set_receive_window(self.shared.limits.window_of_all_streams());
                 }
                 self.generations = self.generations.wrapping_add(1);
-                let mut connection = Connection::new(quic, session, self.generations);
+                let mut connection = Connection::new(quic, session, self.generations, self.budget.holding(0));
                 connection.is_signed = is_signed;
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
@@ -331,6 +333,7 @@ impl<V: Service> Endpoint<V> {
                 connection.quic.handle_event(event);
             }
         }
+        connection.settle(self.shared.limits.stream_window);
         self.handshakes -= usize::from(!was_connected && connection.is_connected);
         let is_over = connection.is_over();
         let next = connection.next_deadline().filter(|_| !is_over);
@@ -415,6 +418,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
         self.take_tls();
         for datagram in batch {
             self.scratch.clear();
+            let length = datagram.bytes.len();
             let event = self.quic.handle(
                 to_standard(now),
                 datagram.from,
@@ -424,7 +428,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
                 &mut self.scratch,
             );
             match event {
-                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event),
+                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event, length),
                 Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, out, now),
                 Some(DatagramEvent::Response(transmit)) => self.answer(transmit, out),
                 None => {}
