@@ -15,7 +15,7 @@ use runtime::listen::Listener;
 use runtime::machine;
 use runtime::process::inherit;
 use server::Server;
-use server::config::{Admin, Config};
+use server::config::{Admin, Config, Http3};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -45,10 +45,11 @@ pub(super) struct Sockets {
 }
 
 /// Opens them for each address with TLS, before rights are dropped, or takes the predecessor's out of `given`. None without
-/// `http3`.
+/// `http3`. If one address has a fault and `http3` is `auto`, there are none at all, as responses name one port for all
+/// (`Alt-Svc`).
 ///
 /// # Errors
-/// `Usage` if a listener's TLS cannot carry QUIC; `System`, naming the address, if it is taken.
+/// Unless it is `auto`: `Usage` if a listener's TLS cannot carry QUIC; `System`, naming the address, if it is taken.
 pub(super) fn bind(
     config: &Config,
     tls: Option<&Tls>,
@@ -57,11 +58,40 @@ pub(super) fn bind(
 ) -> Result<Vec<Sockets>, Failure> {
     // What is not used here is closed: the predecessor would wait for datagrams that nobody passes on.
     let mut inherited = std::mem::take(&mut given.datagrams);
-    let inherit::Forwarding { process, channels } = std::mem::take(&mut given.forwarding);
-    let mut channels: Vec<Option<inherit::Channel>> = channels.into_iter().map(Some).collect();
-    let (true, Some(tls)) = (config.http3, tls) else {
+    let inherit::Forwarding {
+        process,
+        mut channels,
+    } = std::mem::take(&mut given.forwarding);
+    let Some(tls) = tls.filter(|_| config.http3 != Http3::Off) else {
         return Ok(Vec::new());
     };
+    match open(config, tls, listeners, &mut inherited, process) {
+        Ok(mut all) => {
+            for one in &mut all {
+                let address = one.address;
+                let here = channels.extract_if(.., |(at, ..)| *at == address);
+                one.relays = here
+                    .map(|(_, process, channel)| Relay::adopt(process, channel))
+                    .collect();
+            }
+            Ok(all)
+        }
+        Err(failure) if config.http3 == Http3::Auto => {
+            tracing::warn!("serving without HTTP/3: {failure}");
+            Ok(Vec::new())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The same, with an error for `auto`, too, and without relays.
+fn open(
+    config: &Config,
+    tls: &Tls,
+    listeners: &[Vec<Listener>],
+    inherited: &mut Vec<inherit::Datagrams>,
+    process: u16,
+) -> Result<Vec<Sockets>, Failure> {
     let workers = machine::usable_cores().clamp(1, identifiers::WORKERS_MAX);
     let mut all: Vec<Sockets> = Vec::new();
     for listener in listeners.iter().flatten() {
@@ -102,21 +132,17 @@ pub(super) fn bind(
         };
         let sockets: Vec<UdpSocket> = sockets.map_err(|error| {
             Failure::System(format!(
-                "cannot receive UDP at {address} for HTTP/3: {error}; end the program that uses the port, or turn `http3` off"
+                "cannot receive UDP at {address} for HTTP/3: {error}; end the program that uses the port, or set `http3 = false`"
             ))
         })?;
         if all.is_empty() {
             warn_of_little_room(&sockets);
         }
-        let here = channels
-            .iter_mut()
-            .filter_map(|one| one.take_if(|(at, ..)| *at == address));
-        let relays = here.map(|(_, process, channel)| Relay::adopt(process, channel));
         all.push(Sockets {
             address,
             shared: Arc::new(shared),
             sockets,
-            relays: relays.collect(),
+            relays: Vec::new(),
         });
     }
     Ok(all)
@@ -154,6 +180,11 @@ pub(super) fn hand_on(all: &[Sockets]) -> Vec<inherit::Datagrams> {
         }
     };
     all.iter().filter_map(again).collect()
+}
+
+/// The addresses of these sockets.
+pub(super) fn addresses(all: &[Sockets]) -> Vec<SocketAddr> {
+    all.iter().map(|sockets| sockets.address).collect()
 }
 
 /// The port that responses over TCP name (`Alt-Svc`, RFC 7838): the first.

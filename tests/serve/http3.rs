@@ -235,6 +235,62 @@ fn a_stop_finishes_what_was_asked_for(strategy: Strategy) {
     assert_eq!(server.wait(), 0);
 }
 
+/// One of two addresses has no UDP port to give.
+#[test]
+fn a_taken_port_ends_the_start_unless_http3_is_automatic() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let taken = UdpSocket::bind("127.0.0.2:0").expect("a port");
+    let place = taken.local_addr().expect("an address").to_string();
+    let at = |http3: &str| {
+        let launch: Launch = pairs.launch(Strategy::LOOPS, &["a"]);
+        launch.args(["--listen", &place, http3])
+    };
+    for http3 in ["--http3", "--http3=true"] {
+        let (code, said) = at(http3).fail();
+        assert_ne!(code, 0);
+        assert!(said.contains(&format!("cannot receive UDP at {place}")), "{said}");
+    }
+    let server = at("--http3=auto").start();
+    let why = format!("serving without HTTP/3: cannot receive UDP at {place}");
+    eventually("the reason", || server.stderr().contains(&why).then_some(()));
+    let speak = |server: &Server| {
+        let listeners = server.started["listeners"].as_array().expect("a list").clone();
+        listeners.iter().filter(|one| one["http3"] == true).count()
+    };
+    let answer = |server: &Server| {
+        let mut secure = Secure::open(server.address, &pairs.client(), "a.test");
+        secure.try_ask("/a.txt").expect("an answer")
+    };
+    assert_eq!(speak(&server), 0);
+    assert!(!answer(&server).contains("Alt-Svc"));
+    drop(server);
+    drop(taken);
+    let server = at("--http3=auto").start();
+    assert_eq!(speak(&server), 2);
+    assert!(answer(&server).contains("Alt-Svc"));
+    let mut client = open(&server, &pairs);
+    let stream = client.ask("/a.txt");
+    assert!(client.run(Client::is_done), "{:?}", client.closed);
+    assert_eq!(client.got[&stream].body, b"a");
+}
+
+/// Where HTTP/3 is impossible from the start, `auto` says why and does without.
+#[test]
+fn automatic_http3_needs_threads_and_tls() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let launch: Launch = pairs.launch(Strategy::PROCESS_LOOPS, &["a"]);
+    let server = launch.args(["--http3=auto"]).start();
+    let why = "serving without HTTP/3: worker processes";
+    eventually("the reason", || server.stderr().contains(why).then_some(()));
+    assert_eq!(server.started["listeners"][0]["http3"], false);
+    let clear = Launch::new(Strategy::LOOPS).args(["--http3=auto"]).start();
+    assert_eq!(clear.started["listeners"][0]["http3"], false);
+    assert!(!clear.stderr().contains("HTTP/3"), "{}", clear.stderr());
+    let (code, said) = Launch::new(Strategy::LOOPS).args(["--http3=perhaps"]).fail();
+    assert_ne!(code, 0);
+    assert!(said.contains("`auto`"), "{said}");
+}
+
 #[test]
 fn a_new_certificate_is_used_after_a_reload() {
     let mut pairs = site(&[("a.txt", b"a")]);
