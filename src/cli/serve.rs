@@ -15,8 +15,8 @@ use runtime::listen::Address;
 use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
-    Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
+    Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
+    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, SPA_FALLBACK, Seccomp,
     SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};

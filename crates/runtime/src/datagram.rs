@@ -26,7 +26,9 @@ use std::sync::Arc;
 use units::{Instant, UnixTime};
 
 pub use relay::Relay;
-pub use serve::{Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, bind, receive_buffer, serve};
+pub use serve::{
+    Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, bind, receive_buffer, serve,
+};
 pub use sim::Sim;
 
 /// One protocol over one UDP socket, as a pure state machine.

@@ -97,7 +97,10 @@ impl Relay {
     pub fn is_held(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut fds = [PollFd::new(&self.channel, PollFlags::empty())];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         !matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
     }
 
@@ -111,12 +114,7 @@ impl Relay {
         let pieces = [IoSlice::new(&head), IoSlice::new(payload)];
         loop {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            return match sendmsg(
-                &self.channel,
-                &pieces,
-                &mut SendAncillaryBuffer::default(),
-                flags,
-            ) {
+            return match sendmsg(&self.channel, &pieces, &mut SendAncillaryBuffer::default(), flags) {
                 Ok(_) => Passed::Sent,
                 Err(Errno::INTR) => continue,
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Passed::Gone,

@@ -305,7 +305,8 @@ impl Handle {
     pub fn relays(&self) -> io::Result<Vec<(u16, OwnedFd)>> {
         let relays = self.shared.relays();
         let held = relays.iter().filter(|relay| relay.is_held());
-        held.map(|relay| Ok((relay.process(), relay.channel()?))).collect()
+        held.map(|relay| Ok((relay.process(), relay.channel()?)))
+            .collect()
     }
 
     /// Drains, and leaves the sockets to `successor`, which passes on what belongs here. If no relay leads to it, nobody
@@ -888,7 +889,10 @@ mod tests {
             late,
             due: Vec::new(),
         };
-        (address, serve(sockets, Vec::new(), make, Limits::default()).expect("threads"))
+        (
+            address,
+            serve(sockets, Vec::new(), make, Limits::default()).expect("threads"),
+        )
     }
 
     fn client() -> UdpSocket {
@@ -934,7 +938,9 @@ mod tests {
     fn datagrams_reach_the_process_that_they_name() {
         let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2).expect("sockets");
         let address = sockets[0].local_addr().expect("an address");
-        let again = sockets.iter().map(|socket| socket.try_clone().expect("a descriptor"));
+        let again = sockets
+            .iter()
+            .map(|socket| socket.try_clone().expect("a descriptor"));
         let again = again.collect();
         let (to_2, to_1) = Relay::pair(2).expect("a channel");
         let is_busy = Arc::new(AtomicBool::new(true));

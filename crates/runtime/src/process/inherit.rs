@@ -384,10 +384,7 @@ impl Forwarding {
             .take(2 * MESSAGE_MAX as u64)
             .read_to_string(&mut text)?;
         let mut lines = text.lines();
-        let process = lines
-            .next()
-            .and_then(|line| line.parse().ok())
-            .ok_or_else(odd)?;
+        let process = lines.next().and_then(|line| line.parse().ok()).ok_or_else(odd)?;
         let channel = |(line, fd): (&str, OwnedFd)| {
             let (address, process) = line.split_once(' ')?;
             Some((address.parse().ok()?, process.parse().ok()?, fd))
@@ -615,7 +612,10 @@ mod tests {
         assert_eq!(legacy.forwarding.process, 513);
         let labels = legacy.forwarding.channels.iter();
         let labels: Vec<_> = labels.map(|(address, number, _)| (*address, *number)).collect();
-        let newest: Vec<_> = numbers.skip(surplus.into()).map(|number| (place, number)).collect();
+        let newest: Vec<_> = numbers
+            .skip(surplus.into())
+            .map(|number| (place, number))
+            .collect();
         assert_eq!(labels, newest);
         let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;
         for (got, sent) in legacy.forwarding.channels.iter().zip(&forwarding.channels[3..]) {

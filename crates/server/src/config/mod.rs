@@ -90,8 +90,8 @@ pub use tuned::{Machine, Probe, Tuned};
 pub(crate) use upstream::UpstreamPlace;
 pub use upstream::{ProxyTls, UpstreamAddress};
 pub use values::{
-    Adapt, ErrorPages, FieldLine, Http2, Http3, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
-    MemoryBound, Seccomp, User, Workers, parse_line_rate,
+    Adapt, ErrorPages, FieldLine, Http2, Http3, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat,
+    MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
 };
 
 use crate::cache::Policy;
