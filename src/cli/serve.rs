@@ -15,9 +15,10 @@ use runtime::listen::Address;
 use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
-    Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, IoKind, Keys, Landlock, LineOrder,
-    Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, RequestIdField, SPA_FALLBACK,
-    Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off, parse_line_rate,
+    Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
+    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, RequestIdField,
+    SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off,
+    parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};
@@ -372,10 +373,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "WHERE", env = "WEIR_HTTP2", value_parser = offered::<Http2>(), hide_possible_values = true, help_heading = "Files")]
     http2: Option<Http2>,
 
-    /// Speaks HTTP/3 over UDP at each address with TLS, and advertises it (Alt-Svc)
+    /// Speaks HTTP/3 over UDP at each address with TLS, and advertises it (Alt-Svc): true, false, auto (where it is
+    /// possible) [default: false]
     #[arg(long, env = "WEIR_HTTP3", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL", help_heading = "Files")]
-    http3: Option<bool>,
+          value_name = "WHETHER", value_parser = offered::<Http3>(), hide_possible_values = true, help_heading = "Files")]
+    http3: Option<Http3>,
 
     /// Answers HTTP/0.9 requests (`GET /path` without a version) with the bare content
     #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",

@@ -11,6 +11,7 @@ use super::tls::{self, Tls};
 use super::{Shares, limits, refused, sockets};
 use crate::failure::Failure;
 use runtime::listen::{Address, Listener, Listening, Origin, Sockets};
+use runtime::process::inherit::Forwarding;
 use runtime::process::prefork::Member;
 use runtime::strategy::Handle;
 use server::Server;
@@ -258,6 +259,11 @@ impl Drivers {
         (!self.retiring.is_empty()).then_some(RETIRED_WITHIN)
     }
 
+    /// Channels by which a successor and this process pass datagrams on to each other. Called when the successor is started.
+    pub(super) fn share_datagrams(&self) -> Forwarding {
+        self.datagrams.share()
+    }
+
     /// Open connections of all strategies.
     pub(super) fn open(&self) -> usize {
         self.all().map(Handle::open).sum::<usize>() + self.datagrams.open()
@@ -271,8 +277,7 @@ impl Drivers {
 
     /// See [`Handle::retire`].
     pub(super) fn retire(&self) {
-        // Two processes cannot share the packets of a socket: those of the successor's connections would be lost here.
-        self.datagrams.stop();
+        self.datagrams.retire();
         self.all().for_each(Handle::retire);
     }
 

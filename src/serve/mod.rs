@@ -61,7 +61,7 @@ use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{Io, Limits};
 use runtime::{clock, machine};
-use server::config::{Concurrency, Config, Listen, LiveFor, MemoryBound};
+use server::config::{Concurrency, Config, Http3, Listen, LiveFor, MemoryBound};
 use server::site::{OpenError, Source};
 use server::{About, Additions, Interprocess, Server};
 use sockets::Given;
@@ -154,8 +154,10 @@ fn serve(
     }
     let groups = choose_all(&config, machine::usable_cores())?;
     if let Some(group) = groups.iter().find(|group| group.choice.is_of_processes()) {
-        if config.http3 {
-            return Err(flags.blame("http3", datagrams::NO_PROCESSES.to_owned()));
+        match config.http3 {
+            Http3::On => return Err(flags.blame("http3", datagrams::NO_PROCESSES.to_owned())),
+            Http3::Auto => tracing::warn!("serving without HTTP/3: {}", datagrams::NO_PROCESSES),
+            Http3::Off => {}
         }
         return processes::run(flags, voice, config, group, predecessor, given, began);
     }
@@ -168,7 +170,7 @@ fn serve(
     cache_folder::prepare(&config)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
-    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given.datagrams)?;
+    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given)?;
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
@@ -191,6 +193,7 @@ fn serve(
     rights.refuse(&config, flags).map_err(explained)?;
     let logs = AccessLogs::open(&config, &AccessLogs::default()).map_err(explained)?;
     let handed_on = datagrams::hand_on(&datagrams);
+    let over_udp = datagrams::addresses(&datagrams);
     let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
     let server = open(config.clone(), prefork, additions, &logs, flags).map_err(explained)?;
     warn_of_mistakes(&server, flags);
@@ -220,6 +223,7 @@ fn serve(
         config: &config,
         served: &served,
         embedded: is_demo(&config).then(demo_size),
+        http3: &over_udp,
         shares,
         memory: memory_limit(&config, &shares),
         rights: &rights,
@@ -566,7 +570,8 @@ impl Operator<'_> {
                 Some(Signal::Upgrade) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
                         let secret = tls::hand_on(self.tls.as_deref());
-                        upgrade.begin(&secret, |why| self.rights.hint(why));
+                        let share = || workers.share_datagrams();
+                        upgrade.begin(&secret, share, |why| self.rights.hint(why));
                     }
                 }
                 Some(Signal::ReopenLogs) => {

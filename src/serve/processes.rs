@@ -43,7 +43,7 @@ use crate::voice::Voice;
 use runtime::control::{Control, Question};
 use runtime::listen::{Address, Listener, Listening};
 use runtime::memory::Budget;
-use runtime::process::inherit::{Predecessor, Program};
+use runtime::process::inherit::{Forwarding, Predecessor, Program};
 use runtime::process::notify;
 use runtime::process::prefork::{Member, News, Prefork, Size};
 use runtime::signal::Signal;
@@ -92,6 +92,9 @@ pub(super) fn run(
         Prefork::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, groups, &mut given)?.concat();
+    // Those of a predecessor with HTTP/3 are closed, so that nobody waits for them.
+    given.datagrams.clear();
+    given.forwarding = Forwarding::default();
     let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
@@ -159,6 +162,7 @@ pub(super) fn run(
             addresses: listening,
         }],
         embedded: super::is_demo(&config).then(demo_size),
+        http3: &[],
         shares,
         memory: memory_limit(&config, &shares),
         rights: &rights,
@@ -409,7 +413,8 @@ impl Founder<'_> {
                 News::Wanted(Signal::Reload) => drop(self.reload()),
                 News::Wanted(Signal::Upgrade) => {
                     let secret = tls::hand_on(self.tls.as_deref());
-                    self.upgrade.begin(&secret, |why| self.rights.hint(why));
+                    self.upgrade
+                        .begin(&secret, Forwarding::default, |why| self.rights.hint(why));
                 }
                 News::Wanted(Signal::ReopenLogs) => match self.config.access_logs().is_empty() {
                     false => self.prefork.ask(Signal::ReopenLogs),

@@ -9,6 +9,7 @@ use runtime::listen::Address;
 use serde_json::{Value, json};
 use server::config::{AccessLog, Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
 use std::fmt::Write;
+use std::net::SocketAddr;
 use units::{Bytes, Duration};
 
 /// The facts that a start report shows.
@@ -18,6 +19,8 @@ pub(crate) struct Started<'a> {
     pub(crate) served: &'a [Served],
     /// Number of files and bytes of the embedded site, if it is served.
     pub(crate) embedded: Option<(usize, usize)>,
+    /// The addresses where HTTP/3 is spoken, too.
+    pub(crate) http3: &'a [SocketAddr],
     pub(crate) shares: Shares,
     /// The memory limit in force for all processes together.
     pub(crate) memory: Option<Bytes>,
@@ -51,6 +54,10 @@ impl Served {
 }
 
 impl Started<'_> {
+    fn has_http3(&self, address: &Address) -> bool {
+        address.tcp().is_some_and(|address| self.http3.contains(&address))
+    }
+
     /// The report as one JSON object (`"event": "started"`).
     pub(crate) fn json(&self) -> Value {
         let listeners: Vec<Value> = self
@@ -61,7 +68,7 @@ impl Started<'_> {
                     json!({
                         "address": address.to_string(),
                         "url": url(address, *is_secured),
-                        "http3": *is_secured && self.config.http3 && address.tcp().is_some(),
+                        "http3": self.has_http3(address),
                         "concurrency": served.choice.concurrency.to_string(),
                         "io": served.choice.io.to_string(),
                         "workers": served.choice.workers,
@@ -160,7 +167,7 @@ impl Started<'_> {
         for (index, (address, is_secured)) in addresses.enumerate() {
             line(
                 if index == 0 { "at" } else { "" },
-                &match *is_secured && self.config.http3 && address.tcp().is_some() {
+                &match self.has_http3(address) {
                     true => format!("{bold}{}{plain} (HTTP/3: UDP, too)", url(address, *is_secured)),
                     false => format!("{bold}{}{plain}", url(address, *is_secured)),
                 },
@@ -343,6 +350,7 @@ mod tests {
             config,
             served: &served,
             embedded: Some((16, 175_000)),
+            http3: &[],
             shares: Shares::of(20_000, config, &groups),
             memory: None,
             rights: &Rights {

@@ -4,7 +4,7 @@
 use super::strategy::{Choice, Group};
 use crate::failure::Failure;
 use runtime::listen::{self, Address, FileRights, Listener, Listening, Origin};
-use runtime::process::inherit::{Bounds, Datagrams, Legacy, Predecessor, Secret};
+use runtime::process::inherit::{Bounds, Datagrams, Forwarding, Legacy, Predecessor, Secret};
 use runtime::process::notify;
 use runtime::process::privilege::Account;
 use runtime::shaping::Shaping;
@@ -34,6 +34,8 @@ pub(crate) struct Given {
     sockets: Vec<(Option<Address>, Vec<OwnedFd>)>,
     /// UDP sockets of the predecessor.
     pub(crate) datagrams: Vec<Datagrams>,
+    /// Channels to earlier processes whose connections go on over these.
+    pub(crate) forwarding: Forwarding,
     /// Restrictions (Landlock, seccomp) inherited from the predecessor.
     pub(crate) bounds: Bounds,
     /// Ticket keys of the predecessor; empty if there are none.
@@ -55,6 +57,7 @@ impl Given {
             let Legacy {
                 sockets,
                 datagrams,
+                forwarding,
                 bounds,
                 secret,
             } = legacy;
@@ -63,6 +66,7 @@ impl Given {
                 Given {
                     sockets,
                     datagrams,
+                    forwarding,
                     bounds,
                     secret,
                 },

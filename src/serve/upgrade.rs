@@ -10,7 +10,7 @@
 
 use runtime::clock;
 use runtime::listen::Sockets;
-use runtime::process::inherit::{Bounds, Datagrams, Program, Progress, Secret, Successor};
+use runtime::process::inherit::{Bounds, Datagrams, Forwarding, Program, Progress, Secret, Successor};
 use units::{Duration, Instant};
 
 /// How often to check whether the new process serves.
@@ -44,8 +44,14 @@ impl Upgrade {
         Upgrade { datagrams, ..self }
     }
 
-    /// Starts the new program, which gets `secret`; logs a failure. `hint` adds an explanation to errors that missing rights may cause.
-    pub(crate) fn begin(&mut self, secret: &Secret, hint: impl Fn(&str) -> String) {
+    /// Starts the new program, which gets `secret` and the channels that `share` opens; logs a failure. `hint` adds an
+    /// explanation to errors that missing rights may cause.
+    pub(crate) fn begin(
+        &mut self,
+        secret: &Secret,
+        share: impl FnOnce() -> Forwarding,
+        hint: impl Fn(&str) -> String,
+    ) {
         if self.underway.is_some() {
             tracing::warn!("SIGUSR2 ignored: an upgrade is already under way");
             return;
@@ -54,6 +60,7 @@ impl Upgrade {
             &self.program,
             &self.sockets,
             &self.datagrams,
+            &share(),
             &self.bounds,
             secret,
         ) {

@@ -235,6 +235,62 @@ fn a_stop_finishes_what_was_asked_for(strategy: Strategy) {
     assert_eq!(server.wait(), 0);
 }
 
+/// One of two addresses has no UDP port to give.
+#[test]
+fn a_taken_port_ends_the_start_unless_http3_is_automatic() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let taken = UdpSocket::bind("127.0.0.2:0").expect("a port");
+    let place = taken.local_addr().expect("an address").to_string();
+    let at = |http3: &str| {
+        let launch: Launch = pairs.launch(Strategy::LOOPS, &["a"]);
+        launch.args(["--listen", &place, http3])
+    };
+    for http3 in ["--http3", "--http3=true"] {
+        let (code, said) = at(http3).fail();
+        assert_ne!(code, 0);
+        assert!(said.contains(&format!("cannot receive UDP at {place}")), "{said}");
+    }
+    let server = at("--http3=auto").start();
+    let why = format!("serving without HTTP/3: cannot receive UDP at {place}");
+    eventually("the reason", || server.stderr().contains(&why).then_some(()));
+    let speak = |server: &Server| {
+        let listeners = server.started["listeners"].as_array().expect("a list").clone();
+        listeners.iter().filter(|one| one["http3"] == true).count()
+    };
+    let answer = |server: &Server| {
+        let mut secure = Secure::open(server.address, &pairs.client(), "a.test");
+        secure.try_ask("/a.txt").expect("an answer")
+    };
+    assert_eq!(speak(&server), 0);
+    assert!(!answer(&server).contains("Alt-Svc"));
+    drop(server);
+    drop(taken);
+    let server = at("--http3=auto").start();
+    assert_eq!(speak(&server), 2);
+    assert!(answer(&server).contains("Alt-Svc"));
+    let mut client = open(&server, &pairs);
+    let stream = client.ask("/a.txt");
+    assert!(client.run(Client::is_done), "{:?}", client.closed);
+    assert_eq!(client.got[&stream].body, b"a");
+}
+
+/// Where HTTP/3 is impossible from the start, `auto` says why and does without.
+#[test]
+fn automatic_http3_needs_threads_and_tls() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let launch: Launch = pairs.launch(Strategy::PROCESS_LOOPS, &["a"]);
+    let server = launch.args(["--http3=auto"]).start();
+    let why = "serving without HTTP/3: worker processes";
+    eventually("the reason", || server.stderr().contains(why).then_some(()));
+    assert_eq!(server.started["listeners"][0]["http3"], false);
+    let clear = Launch::new(Strategy::LOOPS).args(["--http3=auto"]).start();
+    assert_eq!(clear.started["listeners"][0]["http3"], false);
+    assert!(!clear.stderr().contains("HTTP/3"), "{}", clear.stderr());
+    let (code, said) = Launch::new(Strategy::LOOPS).args(["--http3=perhaps"]).fail();
+    assert_ne!(code, 0);
+    assert!(said.contains("`auto`"), "{said}");
+}
+
 #[test]
 fn a_new_certificate_is_used_after_a_reload() {
     let mut pairs = site(&[("a.txt", b"a")]);
@@ -258,28 +314,49 @@ fn a_new_certificate_is_used_after_a_reload() {
     assert_eq!(client.got[&stream].body, b"a");
 }
 
-/// Two processes cannot share the packets of a socket, so the old one closes its connections.
-fn an_upgrade_hands_the_sockets_on(strategy: Strategy) {
-    let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(20 << 20))]);
-    let server = launch(strategy, &pairs, &["--user", "nobody"]);
-    let (address, mut before, mut busy) = (server.address, open(&server, &pairs), open(&server, &pairs));
-    let large = busy.ask("/large.bin");
-    assert!(busy.run(|client| client.got[&large].body.len() > 100_000));
+/// Packets reach the process that has their connection, while those that followed receive from the sockets.
+fn upgrades_lose_no_connection(strategy: Strategy) {
+    let large = noise(20 << 20);
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &large)]);
+    let server = launch(strategy, &pairs, &["--user", "nobody", "--grace", "90s"]);
+    let (mut idle, mut busy) = (open(&server, &pairs), open(&server, &pairs));
+    let stream = busy.ask("/large.bin");
     let mut line = Line::of(server);
-    signal(line.newest, "USR2");
-    line.newest = pid_of(&line.next_start());
-    // The one with a download first: its socket would overflow while nobody reads it.
-    for client in [&mut busy, &mut before] {
-        client.run(|_| false);
-        let why = client.closed.as_deref().unwrap_or_default();
-        assert!(why.contains("the server ends"), "{why}");
+    let mut later = Vec::new();
+    for upgrades in 1..=2 {
+        let wanted = upgrades * (4 << 20);
+        assert!(busy.run(|client| client.got[&stream].body.len() > wanted));
+        signal(line.newest, "USR2");
+        line.newest = pid_of(&line.next_start());
+        eventually("the old one leaves", || {
+            let said = line.first.stderr();
+            (said.matches("stopping:").count() == upgrades).then_some(())
+        });
+        assert!(!busy.got[&stream].has_ended);
+        // Who comes now is the new one's.
+        let mut fresh = open(&line.first, &pairs);
+        let asked = fresh.ask("/a.txt");
+        assert!(fresh.run(Client::is_done), "{:?}", fresh.closed);
+        assert_eq!(fresh.got[&asked].body, b"a");
+        assert_eq!(metric(&line.first, &pairs, "weir_http3_connections_total"), 1.0);
+        later.push(fresh);
     }
-    assert!(!busy.got[&large].has_ended);
+    assert!(busy.run(Client::is_done), "{:?}", busy.closed);
+    assert!(busy.is_leaving);
+    assert!(busy.got[&stream].body == large);
+    // Those of both earlier processes are told to leave, the one of the last is not.
+    let mut last = later.pop().expect("two");
+    for client in [&mut idle, &mut busy, &mut later[0]] {
+        client.run(|_| false);
+        assert!(client.is_leaving, "{:?}", client.closed);
+    }
     within(ENDING, "the old one ends", || line.first.has_ended());
-    let mut after = Client::open(address, &pairs.client(), "a.test");
-    let stream = after.ask("/a.txt");
-    assert!(after.run(Client::is_done), "{:?}", after.closed);
-    assert_eq!(after.got[&stream].body, b"a");
+    let again = last.ask("/a.txt");
+    assert!(last.run(Client::is_done), "{:?}", last.closed);
+    assert_eq!(last.got[&again].body, b"a");
+    assert!(!last.is_leaving);
+    last.leave();
+    line.stop();
 }
 
 /// A client's address may change: another NAT binding, another network.
@@ -303,7 +380,7 @@ fn a_connection_outlives_its_clients_address() {
 }
 
 /// A counter's sum over all workers.
-fn metric(server: &Server, pairs: &Pairs, name: &str) -> f64 {
+pub(crate) fn metric(server: &Server, pairs: &Pairs, name: &str) -> f64 {
     let mut secure = Secure::open(server.address, &pairs.client(), "a.test");
     let text = secure.try_ask("/.weir/metrics").expect("an answer");
     let lines = text.lines().filter(|line| line.starts_with(name));
@@ -432,5 +509,5 @@ fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
     );
 }
 
-crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, an_upgrade_hands_the_sockets_on);
+crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, upgrades_lose_no_connection);
 crate::serve::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);

@@ -3,6 +3,7 @@
 
 use crate::serve::files::noise;
 use crate::serve::http3::client::Client;
+use crate::serve::http3::metric;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
 use crate::serve::proxy::{GONE, HELLO, Upstream, head, peak, request};
@@ -391,15 +392,24 @@ fn a_slow_upstream_stops_its_stream_alone(strategy: Strategy) {
             );
         })
     };
-    let server = launch(strategy, &pairs, &url, &[]);
+    let server = launch(strategy, &pairs, &url, &["--live=all"]);
     let mut client = connect(&server, &pairs);
     client.get("/a.txt", &[]);
     let before = peak(&server);
+    // What two windows let pass, one of them in the transport.
+    let most = 2.0 * f64::from(64 << 10);
+    let idle = metric(&server, &pairs, "weir_memory_held_bytes");
     let length = SIZE.to_string();
     let fields = [(":method", "POST"), ("content-length", &*length)];
     let stream = client.open_request("/api/up", &fields, false);
     client.queue_body(stream, &vec![b'u'; SIZE]);
     client.end(stream, &[]);
+    eventually("unread content counts", || {
+        client.get("/a.txt", &[]);
+        let held = metric(&server, &pairs, "weir_memory_held_bytes") - idle;
+        assert!(held < 1.5 * most, "{held}");
+        (held > 0.75 * most).then_some(())
+    });
     for _ in 0..20 {
         assert_eq!(client.get("/a.txt", &[]).text(), "a file");
     }
@@ -410,6 +420,10 @@ fn a_slow_upstream_stops_its_stream_alone(strategy: Strategy) {
     *gate.0.lock().expect("no panics") = true;
     gate.1.notify_all();
     assert_eq!(client.end_of(stream).text(), length);
+    eventually("nothing counts", || {
+        let held = metric(&server, &pairs, "weir_memory_held_bytes") - idle;
+        (held < 0.25 * most).then_some(())
+    });
 }
 
 /// A client that reads nothing holds what its windows let pass, however much the upstream has.

@@ -1,5 +1,6 @@
 //! The streams of one connection, as its session sees them.
 
+use crate::unread::Unread;
 use bytes::Bytes;
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt, WriteError};
 use runtime::clock::to_standard;
@@ -42,11 +43,17 @@ impl Unsent {
 pub(crate) struct Carrier<'c> {
     pub(crate) quic: &'c mut Connection,
     pub(crate) unsent: &'c mut Unsent,
+    pub(crate) unread: &'c mut Unread,
     pub(crate) now: Instant,
 }
 
 fn name(stream: u64) -> Option<StreamId> {
     VarInt::from_u64(stream).ok().map(StreamId::from)
+}
+
+/// Whether a peer's stream ends with a request. The others stay as long as the connection.
+fn is_request(id: StreamId) -> bool {
+    id.dir() == Dir::Bi
 }
 
 fn code(code: u64) -> VarInt {
@@ -75,9 +82,13 @@ impl Transport for Carrier<'_> {
         let Ok(mut chunks) = stream.read(true) else {
             return Input::Gone;
         };
+        let mut length = 0;
         let input = loop {
             match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => take(&chunk.bytes),
+                Ok(Some(chunk)) => {
+                    length += chunk.bytes.len();
+                    take(&chunk.bytes);
+                }
                 Ok(None) => break Input::End,
                 Err(ReadError::Blocked) => break Input::Open,
                 Err(ReadError::Reset(code)) => break Input::Reset(code.into_inner()),
@@ -85,6 +96,10 @@ impl Transport for Carrier<'_> {
         };
         // What it says about datagrams to send: the endpoint asks for them anyway.
         let _ = chunks.finalize();
+        self.unread.read(length);
+        if is_request(id) && input != Input::Open {
+            self.unread.ended();
+        }
         input
     }
 
@@ -114,13 +129,20 @@ impl Transport for Carrier<'_> {
     }
 
     fn was_reset(&mut self, stream: u64) -> Option<u64> {
-        let reset = self.quic.recv_stream(name(stream)?).received_reset();
-        Some(reset.ok()??.into_inner())
+        let id = name(stream)?;
+        let reset = self.quic.recv_stream(id).received_reset().ok()??;
+        if is_request(id) {
+            self.unread.ended();
+        }
+        Some(reset.into_inner())
     }
 
     fn stop(&mut self, stream: u64, error: u64) {
-        if let Some(id) = name(stream) {
-            let _ = self.quic.recv_stream(id).stop(code(error));
+        if let Some(id) = name(stream)
+            && self.quic.recv_stream(id).stop(code(error)).is_ok()
+            && is_request(id)
+        {
+            self.unread.ended();
         }
     }
 

@@ -1,10 +1,12 @@
 //! One connection: its transport, its session, and what has to be done for it.
 
 use crate::carrier::{Carrier, Unsent};
+use crate::unread::Unread;
 use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{ConnectionError, Dir, Event, StreamEvent};
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Address, Outbox};
+use runtime::memory::Holding;
 use runtime::session::Secured;
 use runtime::streams::{self, JobOf, Session, Wanted};
 use rustls::pki_types::CertificateDer;
@@ -22,6 +24,10 @@ pub(crate) struct Connection<S: Session> {
     /// `None` once the connection has ended; the transport stays a little longer, to answer what is still under way.
     session: Option<S>,
     unsent: Unsent,
+    pub(crate) unread: Unread,
+    /// The bytes of it, as the budget counts them.
+    held: Holding,
+    held_bytes: usize,
     /// Which of the connections of its place it is.
     pub(crate) generation: u32,
     pub(crate) is_connected: bool,
@@ -44,17 +50,39 @@ pub(crate) enum Served {
 }
 
 impl<S: Session> Connection<S> {
-    pub(crate) fn new(quic: quinn_proto::Connection, session: S, generation: u32) -> Connection<S> {
+    /// `held` counts nothing yet.
+    pub(crate) fn new(
+        quic: quinn_proto::Connection,
+        session: S,
+        generation: u32,
+        held: Holding,
+    ) -> Connection<S> {
         Connection {
             quic,
             session: Some(session),
             unsent: Unsent::default(),
+            unread: Unread::default(),
+            held,
+            held_bytes: 0,
             generation,
             is_connected: false,
             is_signed: false,
             deadline: None,
             is_listed: false,
             has_asked: false,
+        }
+    }
+
+    /// Counts what it keeps unread, of each stream no more than `window`.
+    pub(crate) fn settle(&mut self, window: u32) {
+        let kept = match self.session {
+            Some(_) => self.unread.settle(window),
+            // The transport has dropped what it had.
+            None => 0,
+        };
+        if kept != self.held_bytes {
+            self.held_bytes = kept;
+            self.held.set(kept);
         }
     }
 
@@ -87,6 +115,7 @@ impl<S: Session> Connection<S> {
             let mut carrier = Carrier {
                 quic: &mut self.quic,
                 unsent: &mut self.unsent,
+                unread: &mut self.unread,
                 now,
             };
             session.handle(cx, event, &mut carrier, now);
@@ -134,6 +163,7 @@ impl<S: Session> Connection<S> {
                 let mut carrier = Carrier {
                     quic: &mut self.quic,
                     unsent: &mut self.unsent,
+                    unread: &mut self.unread,
                     now,
                 };
                 while let Some(wanted) = session.poll(cx, &mut carrier, now) {
@@ -222,6 +252,9 @@ impl<S: Session> Connection<S> {
 
     fn opened(&mut self, cx: &mut S::Cx, dir: Dir, now: Instant) {
         while let Some(id) = self.quic.streams().accept(dir) {
+            if dir == Dir::Bi {
+                self.unread.begun();
+            }
             self.tell(cx, streams::Event::Opened(id.into()), now);
             self.tell(cx, streams::Event::Readable(id.into()), now);
         }

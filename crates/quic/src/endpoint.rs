@@ -42,6 +42,7 @@ pub struct Shared {
     protocols: Vec<Vec<u8>>,
     limits: Limits,
     endpoint: Arc<EndpointConfig>,
+    process: u16,
     open: AtomicU64,
 }
 
@@ -56,8 +57,20 @@ impl Shared {
             limits,
             // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
             endpoint: Arc::new(EndpointConfig::default()),
+            process: 0,
             open: AtomicU64::new(0),
         }
+    }
+
+    /// For endpoints of the process with this number, which tells it from others that share its sockets. 0 otherwise.
+    #[must_use]
+    pub fn of_process(self, process: u16) -> Shared {
+        Shared { process, ..self }
+    }
+
+    /// The number of the process.
+    pub fn process(&self) -> u16 {
+        self.process
     }
 
     /// Connections that are open now, those in their handshake included.
@@ -127,7 +140,8 @@ impl<V: Service> Endpoint<V> {
     pub fn new(shared: Arc<Shared>, service: Arc<V>, worker: usize) -> Endpoint<V> {
         let number = u8::try_from(worker).expect("the caller bounds the workers");
         let mut config = (*shared.endpoint).clone();
-        config.cid_generator(move || Box::new(Identifiers::of(number)));
+        let process = shared.process;
+        config.cid_generator(move || Box::new(Identifiers::of(number, process)));
         let quic = quinn_proto::Endpoint::new(Arc::new(config), None, true, None);
         let mut endpoint = Endpoint {
             cx: service.context(worker),
@@ -215,8 +229,10 @@ impl<V: Service> Endpoint<V> {
         }
     }
 
-    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent) {
+    /// A datagram of this length has arrived for a connection.
+    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent, length: usize) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
+            connection.unread.arrived(length);
             connection.quic.handle_event(event);
             connection.is_signed |= self.witness.take();
             self.list(at.0);
@@ -259,7 +275,7 @@ impl<V: Service> Endpoint<V> {
                     quic.set_receive_window(self.shared.limits.window_of_all_streams());
                 }
                 self.generations = self.generations.wrapping_add(1);
-                let mut connection = Connection::new(quic, session, self.generations);
+                let mut connection = Connection::new(quic, session, self.generations, self.budget.holding(0));
                 connection.is_signed = is_signed;
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
@@ -317,6 +333,7 @@ impl<V: Service> Endpoint<V> {
                 connection.quic.handle_event(event);
             }
         }
+        connection.settle(self.shared.limits.stream_window);
         self.handshakes -= usize::from(!was_connected && connection.is_connected);
         let is_over = connection.is_over();
         let next = connection.next_deadline().filter(|_| !is_over);
@@ -401,6 +418,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
         self.take_tls();
         for datagram in batch {
             self.scratch.clear();
+            let length = datagram.bytes.len();
             let event = self.quic.handle(
                 to_standard(now),
                 datagram.from,
@@ -410,7 +428,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
                 &mut self.scratch,
             );
             match event {
-                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event),
+                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event, length),
                 Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, out, now),
                 Some(DatagramEvent::Response(transmit)) => self.answer(transmit, out),
                 None => {}
@@ -475,7 +493,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     }
 
     fn owner(&self, datagram: &[u8]) -> Owner {
-        identifiers::owner(datagram)
+        identifiers::owner(datagram, self.shared.process)
     }
 
     fn drain(&mut self, _: &mut Outbox, now: Instant) {

@@ -23,6 +23,7 @@ pub mod fuzzing;
 pub mod hostile;
 pub mod identifiers;
 pub mod limits;
+mod unread;
 mod witness;
 
 pub use endpoint::Endpoint;

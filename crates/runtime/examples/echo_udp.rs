@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workers = words.next().map_or(Ok(2), |count| count.parse())?;
     let sockets = bind(address.parse()?, workers)?;
     println!("udp://{}, {} workers", sockets[0].local_addr()?, sockets.len());
-    let handle = serve(sockets, |_| Echo::default(), Limits::default())?;
+    let handle = serve(sockets, Vec::new(), |_| Echo::default(), Limits::default())?;
     std::thread::park_timeout(std::time::Duration::from_secs(60));
     println!("{:?}", handle.counts());
     handle.drain(Duration::from_secs(1));

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   driver: receive a batch ──▶ owner(first bytes)? ──▶ handle(batch, out, now)
-//!                                   │ another worker's: handed over
+//!                                   │ another worker's or process's: handed over
 //!           send what `out` holds ◀── poll(out, now) until it has nothing more
 //! ```
 //! Work that may block goes to other threads as jobs: `next_job` gives one out, `done` brings its output back. An endpoint
@@ -12,6 +12,7 @@
 //! As a session, an endpoint holds no socket, thread, clock or source of chance. Unlike sessions there is one per worker and
 //! socket: connections are the protocol's own matter. [`serve()`] drives it over real sockets, [`Sim`] in virtual time.
 
+mod relay;
 mod serve;
 mod sim;
 mod upstreams;
@@ -24,7 +25,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Instant, UnixTime};
 
-pub use serve::{Counts, Driver, Handle, Limits, RECEIVE_BUFFER, Stop, bind, receive_buffer, serve};
+pub use relay::Relay;
+pub use serve::{
+    Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, bind, receive_buffer, serve,
+};
 pub use sim::Sim;
 
 /// One protocol over one UDP socket, as a pure state machine.
@@ -122,13 +126,16 @@ pub struct Datagram<'b> {
     pub ecn: u8,
 }
 
-/// Which worker a datagram belongs to.
+/// Which worker a datagram belongs to, and of which process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// This one.
     Mine,
     /// The worker of this number (0-based). One that does not exist counts as `Anyone`.
     Worker(usize),
+    /// A worker of another process that shares the socket, by the number of that process. One to which no [`Relay`] leads
+    /// counts as `Anyone`.
+    Process(u16),
     /// Whoever received it: the first datagram of a peer, for instance.
     Anyone,
 }

@@ -3,6 +3,8 @@
 //! ```text
 //!   wait for: datagrams │ room to send │ the endpoint's deadline │ the bell │ other hosts
 //!     ├─ receive a batch ─▶ owner: mine ─▶ handle        another worker's ─▶ its mailbox, and ring its bell
+//!     │                                                  another process's ─▶ the relay to it
+//!     ├─ relays ─▶ owner: mine ─▶ handle                 another worker's ─▶ its mailbox
 //!     ├─ mailbox ─▶ handle
 //!     ├─ jobs: tried here, else run by a helper thread, whose outputs ─▶ done
 //!     ├─ the endpoint's connections to other hosts ─▶ peer
@@ -11,6 +13,7 @@
 //! Decides which worker gets a datagram, and what is given up when a bound is reached: a datagram may be lost anywhere, so it
 //! is counted and dropped. Knows no protocol.
 
+use super::relay::{Arrived, Passed, Relay, Room};
 use super::upstreams::Upstreams;
 use super::{Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
@@ -25,7 +28,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,6 +43,16 @@ const POLLS_MAX: u32 = 16;
 /// Bytes that a socket keeps for a worker that is busy: some 3,000 packets. What does not fit is lost, and its sender waits a
 /// second or more before it sends again, if it was a connection's first.
 pub const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Other processes that share a socket: those that drain after upgrades in place, and a successor that starts. Beyond, the
+/// relay that was added first goes, and with it the connections of that process.
+pub const RELAYS_MAX: usize = 8;
+
+/// Datagrams read from one relay before others have their turn.
+const RELAYED_MAX: u32 = 64;
+
+/// Descriptors that a worker waits for: socket, bell, upstreams, relays.
+const WATCHED_MAX: usize = 3 + RELAYS_MAX;
 
 /// How long a worker goes on at its end for messages to its peers.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -79,8 +92,12 @@ pub struct Counts {
     pub received: u64,
     /// Of these, handed to another worker.
     pub forwarded: u64,
-    /// Of these, dropped because that worker's mailbox was full.
+    /// Of these, handed to another process.
+    pub relayed: u64,
+    /// Of these, dropped because too many waited for that worker or process.
     pub dropped: u64,
+    /// Datagrams that other processes handed over.
+    pub taken: u64,
     /// Payloads sent; with segmentation each may be several datagrams.
     pub sent: u64,
     /// Payloads that the system refused for good: too long for the path, or no route.
@@ -91,7 +108,9 @@ pub struct Counts {
 struct Counters {
     received: AtomicU64,
     forwarded: AtomicU64,
+    relayed: AtomicU64,
     dropped: AtomicU64,
+    taken: AtomicU64,
     sent: AtomicU64,
     refused: AtomicU64,
 }
@@ -143,6 +162,11 @@ struct Shared {
     until: AtomicU64,
     /// Whether the kernel sends several datagrams at once; until it refuses.
     segments: AtomicBool,
+    /// Whether another process receives from the sockets now, so that workers leave them alone.
+    has_left: AtomicBool,
+    relays: Mutex<Vec<Arc<Relay>>>,
+    /// Changes with `relays`, so that workers look at those only then.
+    relays_changed: AtomicU64,
 }
 
 /// Asks a [`Driver`] on another thread to stop.
@@ -171,15 +195,47 @@ impl Shared {
             draining: AtomicBool::new(false),
             until: AtomicU64::new(0),
             segments: AtomicBool::new(true),
+            has_left: AtomicBool::new(false),
+            relays: Mutex::default(),
+            relays_changed: AtomicU64::new(0),
         })
+    }
+
+    fn relays(&self) -> MutexGuard<'_, Vec<Arc<Relay>>> {
+        // A list is whole whenever a thread panics.
+        self.relays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a relay, in place of one to the same process.
+    fn add(&self, relay: Relay) {
+        let mut relays = self.relays();
+        relays.retain(|known| known.process() != relay.process());
+        if relays.len() >= RELAYS_MAX {
+            relays.remove(0);
+        }
+        relays.push(Arc::new(relay));
+        drop(relays);
+        self.relays_changed.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    /// The process at the other end of this relay is gone.
+    fn forget(&self, gone: &Arc<Relay>) {
+        self.relays().retain(|known| !Arc::ptr_eq(known, gone));
+        self.relays_changed.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        for mailbox in &self.mailboxes {
+            mailbox.bell.ring();
+        }
     }
 
     fn drain(&self, until: Instant) {
         self.until.store(until.as_nanos(), Ordering::Relaxed);
         self.draining.store(true, Ordering::Release);
-        for mailbox in &self.mailboxes {
-            mailbox.bell.ring();
-        }
+        self.ring();
     }
 }
 
@@ -236,6 +292,39 @@ impl Handle {
         self.drain(Duration::ZERO);
     }
 
+    /// Has datagrams of another process passed on to it, and takes those that it passes on. One of the same number goes.
+    pub fn relay(&self, relay: Relay) {
+        self.shared.add(relay);
+    }
+
+    /// The ends of this process that lead to others, with their numbers, for a process that takes the sockets over. The
+    /// one that was added first comes first.
+    ///
+    /// # Errors
+    /// What the system says to descriptors.
+    pub fn relays(&self) -> io::Result<Vec<(u16, OwnedFd)>> {
+        let relays = self.shared.relays();
+        let held = relays.iter().filter(|relay| relay.is_held());
+        held.map(|relay| Ok((relay.process(), relay.channel()?)))
+            .collect()
+    }
+
+    /// Drains, and leaves the sockets to `successor`, which passes on what belongs here. If no relay leads to it, nobody
+    /// would: all workers end now.
+    pub fn leave(&self, successor: u16, grace: Duration) {
+        let relays = self.shared.relays();
+        let is_there = |relay: &Arc<Relay>| relay.process() == successor && relay.is_held();
+        let is_followed = relays.iter().any(is_there);
+        drop(relays);
+        match is_followed {
+            true => {
+                self.shared.has_left.store(true, Ordering::Release);
+                self.drain(grace);
+            }
+            false => self.stop(),
+        }
+    }
+
     /// Whether all workers have ended.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
@@ -248,7 +337,9 @@ impl Handle {
         Counts {
             received: read(&counters.received),
             forwarded: read(&counters.forwarded),
+            relayed: read(&counters.relayed),
             dropped: read(&counters.dropped),
+            taken: read(&counters.taken),
             sent: read(&counters.sent),
             refused: read(&counters.refused),
         }
@@ -305,16 +396,19 @@ pub fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
     Ok(socket2::SockRef::from(socket).recv_buffer_size()? / 2)
 }
 
-/// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number.
+/// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number. `relays` lead to other
+/// processes that share the sockets.
 ///
 /// # Errors
 /// What the system says to threads and descriptors.
 pub fn serve<E: Endpoint>(
     sockets: Vec<UdpSocket>,
+    relays: Vec<Relay>,
     make: impl Fn(usize) -> E + Send + Sync + 'static,
     limits: Limits,
 ) -> io::Result<Handle> {
     let shared = Arc::new(Shared::new(sockets.len(), limits)?);
+    relays.into_iter().for_each(|relay| shared.add(relay));
     let make = Arc::new(make);
     let pool = Arc::new(BlockingPool::growing(limits.helpers_max));
     let mut handle = Handle {
@@ -349,6 +443,20 @@ struct Worker<E: Endpoint> {
     finished: Vec<Finished<<E::Job as Job>::Output>>,
     /// Connections that the endpoint has opened, if it does.
     upstreams: Option<Upstreams>,
+    /// The relays as they were at `relays_seen`.
+    relays: Vec<Arc<Relay>>,
+    relays_seen: u64,
+    /// Room for one relayed datagram, once there are any.
+    room: Option<Room>,
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Woken {
+    /// Datagrams have arrived.
+    has_input: bool,
+    /// Relays have something to read.
+    has_relayed: bool,
 }
 
 fn count(counter: &AtomicU64, by: u64) {
@@ -378,6 +486,9 @@ impl<E: Endpoint> Worker<E> {
             ends: None,
             hand: pool.hand(Inbox::new(move || bell.ring())),
             finished: Vec::new(),
+            relays: Vec::new(),
+            relays_seen: 0,
+            room: None,
         })
     }
 
@@ -385,7 +496,8 @@ impl<E: Endpoint> Worker<E> {
         let mut arrivals = Arrivals::new();
         let (mut has_more, mut was_told) = (false, false);
         loop {
-            let has_input = self.wait(has_more)?;
+            self.see_relays();
+            let woken = self.wait(has_more)?;
             let now = clock::now();
             self.shared.mailboxes[self.number].bell.silence();
             self.endpoint.turn(now, clock::wall());
@@ -411,7 +523,8 @@ impl<E: Endpoint> Worker<E> {
                 }
             }
             self.read_mail(now);
-            let mut unread = has_input;
+            let is_relayed = woken.has_relayed && self.read_relays(now);
+            let mut unread = woken.has_input;
             for _ in 0..BATCHES_MAX {
                 if !unread {
                     break;
@@ -422,7 +535,7 @@ impl<E: Endpoint> Worker<E> {
             if let Some(upstreams) = &mut self.upstreams {
                 upstreams.turn(&mut self.endpoint, now)?;
             }
-            has_more = self.write(now)? || unread || (was_told && self.is_done());
+            has_more = self.write(now)? || unread || is_relayed || (was_told && self.is_done());
             if self.endpoint.has_ended() && self.out.is_empty() {
                 return Ok(());
             }
@@ -479,8 +592,88 @@ impl<E: Endpoint> Worker<E> {
         upstreams.is_some_and(|upstreams| upstreams.carry_out(&mut self.endpoint, now))
     }
 
-    /// Waits for something to do; whether datagrams have arrived.
-    fn wait(&self, has_more: bool) -> io::Result<bool> {
+    /// Looks at the relays again if they have changed.
+    fn see_relays(&mut self) {
+        let changed = self.shared.relays_changed.load(Ordering::Acquire);
+        if changed != self.relays_seen {
+            self.relays_seen = changed;
+            self.relays.clone_from(&self.shared.relays());
+        }
+    }
+
+    /// Takes datagrams that other processes received; whether there may be more.
+    #[cold]
+    fn read_relays(&mut self, now: Instant) -> bool {
+        let mut room = self.room.take().unwrap_or_else(Room::new);
+        let mut may_be_more = false;
+        for at in 0..self.relays.len() {
+            let relay = Arc::clone(&self.relays[at]);
+            may_be_more |= self.read_relay(&relay, &mut room, now);
+        }
+        self.room = Some(room);
+        may_be_more
+    }
+
+    fn read_relay(&mut self, relay: &Arc<Relay>, room: &mut Room, now: Instant) -> bool {
+        for _ in 0..RELAYED_MAX {
+            match relay.read(room) {
+                Arrived::Datagram(bytes, from, ecn) => self.take(Datagram { bytes, from, ecn }, now),
+                Arrived::Odd => count(&self.shared.counters.dropped, 1),
+                Arrived::Nothing => return false,
+                Arrived::Gone => {
+                    self.shared.forget(relay);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes a datagram that another process received. One of a third process is dropped, so that none goes in circles.
+    fn take(&mut self, datagram: Datagram<'_>, now: Instant) {
+        count(&self.shared.counters.taken, 1);
+        match self.endpoint.owner(datagram.bytes) {
+            Owner::Worker(other) if self.is_another(other) => self.forward(other, &datagram),
+            Owner::Process(_) => count(&self.shared.counters.dropped, 1),
+            Owner::Mine | Owner::Anyone | Owner::Worker(_) => {
+                self.endpoint.handle(&mut [datagram], &mut self.out, now);
+            }
+        }
+    }
+
+    /// Whether there is another worker with this number.
+    fn is_another(&self, worker: usize) -> bool {
+        worker != self.number && worker < self.shared.mailboxes.len()
+    }
+
+    /// Puts a datagram into the mailbox of another worker.
+    fn forward(&self, worker: usize, datagram: &Datagram<'_>) {
+        let (bytes, from, ecn) = (datagram.bytes.to_vec(), datagram.from, datagram.ecn);
+        let forwarded = Forwarded { bytes, from, ecn };
+        if !self.shared.mailboxes[worker].put(forwarded, self.shared.limits.mailbox_max) {
+            count(&self.shared.counters.dropped, 1);
+        }
+    }
+
+    /// Passes a datagram on to another process; false if no relay leads there, or its process is gone.
+    #[cold]
+    fn pass(&self, process: u16, datagram: &Datagram<'_>) -> bool {
+        let Some(relay) = self.relays.iter().find(|relay| relay.process() == process) else {
+            return false;
+        };
+        match relay.pass(datagram.bytes, datagram.from, datagram.ecn) {
+            Passed::Sent => count(&self.shared.counters.relayed, 1),
+            Passed::Full => count(&self.shared.counters.dropped, 1),
+            Passed::Gone => {
+                self.shared.forget(relay);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits for something to do.
+    fn wait(&self, has_more: bool) -> io::Result<Woken> {
         let now = clock::now();
         let drained = match self.shared.draining.load(Ordering::Acquire) {
             true if self.ends.is_some() => self.ends,
@@ -499,23 +692,28 @@ impl<E: Endpoint> Worker<E> {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(span.subsec_nanos()),
         });
-        let wanted = match self.out.is_empty() {
-            true => PollFlags::IN,
-            false => PollFlags::IN | PollFlags::OUT,
+        let mut wanted = match self.shared.has_left.load(Ordering::Acquire) {
+            true => PollFlags::empty(),
+            false => PollFlags::IN,
         };
-        let bell = &self.shared.mailboxes[self.number].bell;
-        let bell_fd = bell.fd().as_fd();
-        // Without upstreams, the last place is not looked at.
-        let upstreams = self.upstreams.as_ref().map_or(bell_fd, Upstreams::fd);
-        let mut fds = [
-            PollFd::new(&self.socket, wanted),
-            PollFd::from_borrowed_fd(bell_fd, PollFlags::IN),
-            PollFd::from_borrowed_fd(upstreams, PollFlags::IN),
-        ];
-        let watched = 2 + usize::from(self.upstreams.is_some());
+        wanted.set(PollFlags::OUT, !self.out.is_empty());
+        let bell = self.shared.mailboxes[self.number].bell.fd().as_fd();
+        // Relays come first of the others, so that their places are known. What is beyond them is not looked at.
+        let relays = self.relays.iter().map(|relay| relay.fd());
+        let mut others = relays.chain(self.upstreams.as_ref().map(Upstreams::fd));
+        let mut fds: [PollFd<'_>; WATCHED_MAX] = std::array::from_fn(|at| match at {
+            0 => PollFd::new(&self.socket, wanted),
+            1 => PollFd::from_borrowed_fd(bell, PollFlags::IN),
+            _ => PollFd::from_borrowed_fd(others.next().unwrap_or(bell), PollFlags::IN),
+        });
+        let relays = 2..2 + self.relays.len();
+        let watched = relays.end + usize::from(self.upstreams.is_some());
         match poll(&mut fds[..watched], timeout.as_ref()) {
-            Ok(_) => Ok(fds[0].revents().intersects(PollFlags::IN | PollFlags::ERR)),
-            Err(rustix::io::Errno::INTR) => Ok(false),
+            Ok(_) => Ok(Woken {
+                has_input: fds[0].revents().intersects(PollFlags::IN | PollFlags::ERR),
+                has_relayed: fds[relays].iter().any(|fd| !fd.revents().is_empty()),
+            }),
+            Err(rustix::io::Errno::INTR) => Ok(Woken::default()),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -530,16 +728,14 @@ impl<E: Endpoint> Worker<E> {
         let mut batch: Vec<Datagram<'_>> = Vec::new();
         for (bytes, from, ecn) in arrivals.datagrams() {
             count(&counters.received, 1);
-            match self.endpoint.owner(bytes) {
-                Owner::Worker(other) if other != self.number && other < self.shared.mailboxes.len() => {
+            let datagram = Datagram { bytes, from, ecn };
+            match self.endpoint.owner(datagram.bytes) {
+                Owner::Worker(other) if self.is_another(other) => {
                     count(&counters.forwarded, 1);
-                    let bytes = bytes.to_vec();
-                    let datagram = Forwarded { bytes, from, ecn };
-                    if !self.shared.mailboxes[other].put(datagram, self.shared.limits.mailbox_max) {
-                        count(&counters.dropped, 1);
-                    }
+                    self.forward(other, &datagram);
                 }
-                Owner::Mine | Owner::Anyone | Owner::Worker(_) => batch.push(Datagram { bytes, from, ecn }),
+                Owner::Process(process) if self.pass(process, &datagram) => {}
+                Owner::Mine | Owner::Anyone | Owner::Worker(_) | Owner::Process(_) => batch.push(datagram),
             }
         }
         if !batch.is_empty() {
@@ -621,9 +817,12 @@ mod tests {
     use std::collections::HashSet;
 
     /// Answers each datagram with its own number before it; a datagram that begins with a digit belongs to the worker of that
-    /// number. `late` answers only a while later.
+    /// number, one that begins with `p` and a digit to the process of that number. `late` answers only a while later.
     struct Named {
         number: usize,
+        process: u16,
+        /// Whether it is never idle.
+        is_busy: Arc<AtomicBool>,
         late: Option<Duration>,
         due: Vec<(Instant, SocketAddr, Vec<u8>)>,
     }
@@ -665,6 +864,10 @@ mod tests {
         fn owner(&self, datagram: &[u8]) -> Owner {
             match datagram.first() {
                 Some(digit @ b'0'..=b'9') => Owner::Worker(usize::from(digit - b'0')),
+                Some(b'p') => match u16::from(datagram[1] - b'0') {
+                    process if process == self.process => Owner::Anyone,
+                    process => Owner::Process(process),
+                },
                 _ => Owner::Anyone,
             }
         }
@@ -672,7 +875,7 @@ mod tests {
         fn drain(&mut self, _: &mut Outbox, _: Instant) {}
 
         fn is_idle(&self) -> bool {
-            self.due.is_empty()
+            self.due.is_empty() && !self.is_busy.load(Ordering::Relaxed)
         }
     }
 
@@ -681,10 +884,15 @@ mod tests {
         let address = sockets[0].local_addr().expect("an address");
         let make = move |number| Named {
             number,
+            process: 0,
+            is_busy: Arc::default(),
             late,
             due: Vec::new(),
         };
-        (address, serve(sockets, make, Limits::default()).expect("threads"))
+        (
+            address,
+            serve(sockets, Vec::new(), make, Limits::default()).expect("threads"),
+        )
     }
 
     fn client() -> UdpSocket {
@@ -722,6 +930,83 @@ mod tests {
         let counts = handle.counts();
         assert_eq!((counts.received, counts.sent, counts.dropped), (80, 80, 0));
         assert!(counts.forwarded > 0, "{counts:?}");
+        handle.stop();
+        handle.join().expect("workers that end well");
+    }
+
+    #[test]
+    fn datagrams_reach_the_process_that_they_name() {
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2).expect("sockets");
+        let address = sockets[0].local_addr().expect("an address");
+        let again = sockets
+            .iter()
+            .map(|socket| socket.try_clone().expect("a descriptor"));
+        let again = again.collect();
+        let (to_2, to_1) = Relay::pair(2).expect("a channel");
+        let is_busy = Arc::new(AtomicBool::new(true));
+        let start = |process: u16, sockets, relay| {
+            let is_busy = Arc::clone(&is_busy);
+            let make = move |worker: usize| Named {
+                number: usize::from(process) * 10 + worker,
+                process,
+                is_busy: Arc::clone(&is_busy),
+                late: None,
+                due: Vec::new(),
+            };
+            serve(sockets, vec![relay], make, Limits::default()).expect("threads")
+        };
+        let old = start(1, sockets, to_2);
+        let new = start(2, again, Relay::adopt(1, to_1));
+        let answered_by = |text: &str| ask(&client(), address, text).as_bytes()[0];
+        // Either may receive it.
+        for _ in 0..20 {
+            assert_eq!((answered_by("p1"), answered_by("p2")), (b'1', b'2'));
+        }
+        // From here on only the new one does.
+        old.leave(2, Duration::from_secs(3_600));
+        for _ in 0..20 {
+            assert_eq!((answered_by("p1"), answered_by("p2")), (b'1', b'2'));
+        }
+        let (left, taken) = (old.counts(), new.counts());
+        assert!(left.taken >= 18, "{left:?}");
+        assert!(taken.relayed >= 18, "{taken:?}");
+        assert_eq!((left.dropped, taken.dropped), (0, 0));
+        let numbers = |handle: &Handle| {
+            let relays = handle.relays().expect("descriptors").into_iter();
+            relays.map(|(process, _)| process).collect::<Vec<_>>()
+        };
+        assert_eq!((numbers(&old), numbers(&new)), (vec![2], vec![1]));
+        // Without the old one, its datagrams are those of nobody.
+        is_busy.store(false, Ordering::Relaxed);
+        old.drain(Duration::from_secs(3_600));
+        old.join().expect("workers that end well");
+        assert_eq!(answered_by("p1"), b'2');
+        assert_eq!(numbers(&new), [0; 0]);
+        // Nor does it wait for one that did not come.
+        is_busy.store(true, Ordering::Relaxed);
+        new.leave(3, Duration::from_secs(3_600));
+        new.join().expect("workers that end well");
+    }
+
+    #[test]
+    fn relays_are_bounded_and_the_first_goes() {
+        let (_, handle) = start(1, None);
+        let most = u16::try_from(RELAYS_MAX).expect("few");
+        let ends: Vec<Relay> = (0..=most)
+            .map(|process| {
+                let (ours, theirs) = Relay::pair(process).expect("a channel");
+                handle.relay(ours);
+                Relay::adopt(100, theirs)
+            })
+            .collect();
+        let held = handle.relays().expect("descriptors");
+        let held: Vec<u16> = held.into_iter().map(|(process, _)| process).collect();
+        assert_eq!(held, (1..=most).collect::<Vec<_>>());
+        // The worker looks at its relays before it waits again.
+        while ends[0].is_held() {
+            std::thread::yield_now();
+        }
+        assert!(ends[1..].iter().all(Relay::is_held));
         handle.stop();
         handle.join().expect("workers that end well");
     }

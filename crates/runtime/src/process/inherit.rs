@@ -9,6 +9,7 @@
 //!    ├── confined WORDS, if it is ────────────────────▶ │
 //!    ├── filtered WORDS, if it is ────────────────────▶ │
 //!    ├── end + a pipe with its secret, if it has one ─▶ │
+//!    │     + a pipe with a list of channels, and these  │
 //!    │◀─────────────────────────── ready | failed WHY ──┤
 //!    │ drains                                           │ has the sockets alone
 //! ```
@@ -20,7 +21,8 @@
 //! environment made it (`SO_PEERCRED`): a variable that leaks to a grandchild has no effect.
 //!
 //! A secret travels in a pipe. A program quotes a message that it does not know in its error, but ignores descriptors
-//! that come with `end`, so an older one never shows the secret.
+//! that come with `end`, so an older one never shows the secret. Channels for datagrams of connections that stay in
+//! earlier processes come the same way, so that an older program starts without them.
 //!
 //! Decides how sockets travel and when the new process counts as started. What is served, and when to upgrade, is not
 //! known here.
@@ -159,6 +161,7 @@ impl Successor {
         program: &Program,
         sockets: &[Sockets],
         datagrams: &[Datagrams],
+        forwarding: &Forwarding,
         bounds: &Bounds,
         secret: &Secret,
     ) -> Result<Successor, UpgradeError> {
@@ -183,7 +186,7 @@ impl Successor {
             is_ready: false,
             silent_looks: 0,
         };
-        match successor.hand_over(sockets, datagrams, bounds, secret) {
+        match successor.hand_over(sockets, datagrams, forwarding, bounds, secret) {
             // It has already ended, and its exit status says more.
             Err(error) if is_end(&error) => Ok(successor),
             Err(error) => Err(UpgradeError::HandOver(error)),
@@ -195,6 +198,7 @@ impl Successor {
         &self,
         sockets: &[Sockets],
         datagrams: &[Datagrams],
+        forwarding: &Forwarding,
         bounds: &Bounds,
         secret: &Secret,
     ) -> io::Result<()> {
@@ -219,8 +223,12 @@ impl Successor {
                 send(&self.channel, &format!("{kind} {words}"), &[])?;
             }
         }
-        let pipe = (!secret.0.is_empty()).then(|| secret.pipe()).transpose()?;
-        let fds: Vec<BorrowedFd<'_>> = pipe.iter().map(AsFd::as_fd).collect();
+        if secret.0.is_empty() && forwarding.channels.is_empty() {
+            return send(&self.channel, "end", &[]);
+        }
+        let (pipe, (list, channels)) = (secret.pipe()?, forwarding.list()?);
+        let mut fds = vec![pipe.as_fd(), list.as_fd()];
+        fds.extend(channels.iter().map(|channel| channel.2.as_fd()));
         send(&self.channel, "end", &fds)
     }
 
@@ -338,6 +346,57 @@ impl Secret {
 /// UDP sockets of one address.
 pub type Datagrams = (SocketAddr, Vec<OwnedFd>);
 
+/// A channel for datagrams that arrive at this address for the process of this number.
+pub type Channel = (SocketAddr, u16, OwnedFd);
+
+/// How datagrams reach connections of earlier processes that go on over the UDP sockets handed over.
+#[derive(Debug, Default)]
+pub struct Forwarding {
+    /// The number of the successor, which its connections name.
+    pub process: u16,
+    /// Channels to earlier processes. Of more than [`Forwarding::CHANNELS_MAX`], the first are left out.
+    pub channels: Vec<Channel>,
+}
+
+impl Forwarding {
+    /// Channels that fit beside two pipes into one message.
+    pub const CHANNELS_MAX: usize = DESCRIPTORS_MAX - 2;
+
+    /// A pipe with the successor's number and a line for each channel, and these channels.
+    fn list(&self) -> io::Result<(io::PipeReader, &[Channel])> {
+        let surplus = self.channels.len().saturating_sub(Forwarding::CHANNELS_MAX);
+        let channels = self.channels.get(surplus..).unwrap_or_default();
+        let mut text = format!("{}\n", self.process);
+        for (address, process, _) in channels {
+            text += &format!("{address} {process}\n");
+        }
+        let (reader, mut writer) = io::pipe()?;
+        // Some 70 bytes a line: it fits into the pipe's buffer.
+        writer.write_all(text.as_bytes())?;
+        Ok((reader, channels))
+    }
+
+    /// What was written into a pipe, with the descriptors that came with it.
+    fn read(pipe: OwnedFd, fds: impl Iterator<Item = OwnedFd>) -> io::Result<Forwarding> {
+        let mut text = String::new();
+        let odd = || io::Error::new(ErrorKind::InvalidData, "its list of channels is no list");
+        io::PipeReader::from(pipe)
+            .take(2 * MESSAGE_MAX as u64)
+            .read_to_string(&mut text)?;
+        let mut lines = text.lines();
+        let process = lines.next().and_then(|line| line.parse().ok()).ok_or_else(odd)?;
+        let channel = |(line, fd): (&str, OwnedFd)| {
+            let (address, process) = line.split_once(' ')?;
+            Some((address.parse().ok()?, process.parse().ok()?, fd))
+        };
+        let channels = lines.zip(fds).map(|one| channel(one).ok_or_else(odd));
+        Ok(Forwarding {
+            process,
+            channels: channels.collect::<io::Result<_>>()?,
+        })
+    }
+}
+
 /// State that a predecessor leaves.
 #[derive(Debug, Default)]
 pub struct Legacy {
@@ -345,6 +404,8 @@ pub struct Legacy {
     pub sockets: Vec<(Option<Address>, Vec<OwnedFd>)>,
     /// UDP sockets, which the predecessor reads until it drains.
     pub datagrams: Vec<Datagrams>,
+    /// Where datagrams of earlier processes' connections go. An older program leaves none.
+    pub forwarding: Forwarding,
     /// Restrictions inherited from the predecessor.
     pub bounds: Bounds,
     /// The predecessor's secret; empty if it has none, or is an older program.
@@ -395,8 +456,12 @@ fn legacy(channel: &OwnedFd) -> io::Result<Legacy> {
         let odd = || io::Error::new(ErrorKind::InvalidData, format!("it said `{line}`"));
         match line.split_once(' ') {
             None if line == "end" => {
-                if let Some(pipe) = fds.into_iter().next() {
+                let mut fds = fds.into_iter();
+                if let Some(pipe) = fds.next() {
                     legacy.secret = Secret::read(pipe)?;
+                }
+                if let Some(list) = fds.next() {
+                    legacy.forwarding = Forwarding::read(list, fds)?;
                 }
                 return Ok(legacy);
             }
@@ -523,10 +588,39 @@ mod tests {
         let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let place = datagrams.local_addr().unwrap();
         let sockets = [one.sockets(), two.sockets(), three.sockets(), four.sockets()];
+        let surplus = 3;
+        let channel = |number| {
+            let (reader, _) = io::pipe().unwrap();
+            (place, number, OwnedFd::from(reader))
+        };
+        let numbers = 0..u16::try_from(Forwarding::CHANNELS_MAX).unwrap() + surplus;
+        let forwarding = Forwarding {
+            process: 513,
+            channels: numbers.clone().map(channel).collect(),
+        };
         successor
-            .hand_over(&sockets, &[(place, vec![datagrams.into()])], &bounds, &secret)
+            .hand_over(
+                &sockets,
+                &[(place, vec![datagrams.into()])],
+                &forwarding,
+                &bounds,
+                &secret,
+            )
             .unwrap();
         let legacy = legacy(&theirs).unwrap();
+        // The latest channels, each with its label.
+        assert_eq!(legacy.forwarding.process, 513);
+        let labels = legacy.forwarding.channels.iter();
+        let labels: Vec<_> = labels.map(|(address, number, _)| (*address, *number)).collect();
+        let newest: Vec<_> = numbers
+            .skip(surplus.into())
+            .map(|number| (place, number))
+            .collect();
+        assert_eq!(labels, newest);
+        let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;
+        for (got, sent) in legacy.forwarding.channels.iter().zip(&forwarding.channels[3..]) {
+            assert_eq!(inode(&got.2), inode(&sent.2));
+        }
         let adopted = legacy.datagrams.iter().map(|(address, fds)| {
             let socket = std::net::UdpSocket::from(fds[0].try_clone().unwrap());
             (*address, fds.len(), socket.local_addr().unwrap())

@@ -92,8 +92,8 @@ pub use tuned::{Machine, Probe, Tuned};
 pub(crate) use upstream::UpstreamPlace;
 pub use upstream::{ProxyTls, UpstreamAddress};
 pub use values::{
-    Adapt, ErrorPages, FieldLine, Http2, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat, MaxTurn,
-    MemoryBound, Seccomp, User, Workers, parse_line_rate,
+    Adapt, ErrorPages, FieldLine, Http2, Http3, IoKind, Landlock, LineOrder, Listen, LiveFor, LogFormat,
+    MaxTurn, MemoryBound, Seccomp, User, Workers, parse_line_rate,
 };
 
 use crate::cache::Policy;
@@ -295,7 +295,8 @@ pub struct Config {
     /// Where HTTP/2 is spoken.
     pub http2: Http2,
     /// Whether HTTP/3 is spoken, over UDP at each address with TLS.
-    pub http3: bool,
+    #[serde(deserialize_with = "values::http3")]
+    pub http3: Http3,
     /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with content only.
     pub http09: bool,
 
@@ -478,7 +479,7 @@ impl Default for Config {
             log_tcp: false,
             user: None,
             http2: Http2::default(),
-            http3: false,
+            http3: Http3::default(),
             http09: false,
             landlock: Landlock::default(),
             seccomp: Seccomp::default(),
@@ -749,7 +750,7 @@ impl Config {
         if let Some(tilde) = &self.tilde {
             tilde.validate()?;
         }
-        if self.http3 && !self.has_tls() {
+        if self.http3 == Http3::On && !self.has_tls() {
             return Err(ConfigError::invalid(
                 "http3",
                 "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",

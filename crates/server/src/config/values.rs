@@ -57,6 +57,35 @@ units::words! {
 }
 
 units::words! {
+    /// Whether HTTP/3 is spoken, over UDP at each address with TLS.
+    #[derive(Default)]
+    pub enum Http3 {
+        /// No.
+        #[default]
+        Off = "false",
+        /// Where it is possible: without TLS, in worker processes, or if a UDP port cannot be had, the server does without.
+        Auto = "auto",
+        /// Yes; the server does not start if it is impossible.
+        On = "true",
+    }
+}
+
+/// Reads `http3`: a boolean, or a word.
+pub(super) fn http3<'de, D: Deserializer<'de>>(d: D) -> Result<Http3, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "`http3` is true, false, or \"auto\"")]
+    enum Value {
+        Flag(bool),
+        Word(String),
+    }
+    match Value::deserialize(d)? {
+        Value::Flag(true) => Ok(Http3::On),
+        Value::Flag(false) => Ok(Http3::Off),
+        Value::Word(word) => word.parse().map_err(de::Error::custom),
+    }
+}
+
+units::words! {
     /// Format of the access log.
     #[derive(Default)]
     pub enum LogFormat {

@@ -31,11 +31,13 @@ use runtime::streams::{Event, Input, LAST_WORDS, Transport, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::Instant;
+use units::{Duration, Instant};
 
 type Stream = stream::Stream<u64>;
 
 /// Why a connection is closed before its requests are answered.
+/// While the server drains: time for a handshake under way.
+const LAST_HANDSHAKE: Duration = Duration::from_secs(1);
 const ENDS: &str = "the server ends";
 
 /// A connection that speaks HTTP/3.
@@ -356,10 +358,11 @@ impl runtime::streams::Session for Http3 {
             Event::Deadline => self.timeout(cx, transport, now),
             Event::Drain => {
                 self.draining = true;
-                match self.phase {
-                    Phase::Agreeing => self.close(transport, Code::NO_ERROR, "the server is shutting down"),
-                    _ => self.http.shut_down(now),
+                if self.phase == Phase::Agreeing {
+                    // Its client has not asked yet, and cannot know that it should not.
+                    self.deadline = self.deadline.min(now + LAST_HANDSHAKE);
                 }
+                self.http.shut_down(now);
             }
             Event::Cut => self.cut(cx, transport, now),
             Event::Reconsider => {
