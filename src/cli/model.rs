@@ -180,7 +180,8 @@ pub(crate) enum Question {
     /// Simulates the reverse proxy's policies for several upstreams: response times and errors of each policy in each
     /// case
     #[command(
-        after_help = "Examples:\n  weir model balance --format markdown\n  weir model balance --upstreams 4 --runs 5\n\n\
+        after_help = "Examples:\n  weir model balance --format markdown\n  weir model balance --upstreams 4 --runs 5\n  \
+                      weir model balance --record choices.jsonl\n\n\
                       Requests arrive for --duration. The seed decides the requests and the policies' random choices.\n\
                       docs/proxy.md has the cases and the result."
     )]

@@ -1,6 +1,7 @@
 //! The policies of the reverse proxy in simulated cases: the tables of the experiment, and what they say of the default.
 
 use super::grid::{Cell, Grid};
+use super::replayed;
 use super::report::Report;
 use crate::cli::model::BalanceFlags;
 use crate::failure::Failure;
@@ -13,6 +14,9 @@ const DURATION_MAX: f64 = 600.0;
 
 /// Runs all policies.
 pub(super) fn balance(flags: &BalanceFlags) -> Result<Report, Failure> {
+    if let Some(record) = &flags.record {
+        return replayed::balance(record, flags.runs, flags.seed);
+    }
     let seconds = flags.duration.0;
     if !(1.0..=DURATION_MAX).contains(&seconds) {
         return Err(DomainError::Outside {
@@ -125,6 +129,7 @@ mod tests {
     #[test]
     fn tables_have_a_row_for_each_case() {
         let flags = |duration| BalanceFlags {
+            record: None,
             upstreams: vec![2],
             duration: Seconds(duration),
             runs: 2,

@@ -13,6 +13,7 @@ mod loopback;
 mod measured;
 mod queues;
 mod record;
+mod replayed;
 mod report;
 mod simulate;
 mod stage;

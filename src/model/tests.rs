@@ -76,6 +76,7 @@ fn every_example_of_the_help_works_in_every_form() {
             "results.csv",
             "one.json",
             "before.txt",
+            "choices.jsonl",
             "model validate",
             "--measure",
         ]

@@ -18,6 +18,7 @@ mod access_log;
 mod adaptation;
 mod cache_folder;
 mod check;
+mod choices;
 mod control;
 mod datagrams;
 mod descriptors;

@@ -21,6 +21,7 @@
 
 use super::adaptation::{self, Adaptation};
 use super::cache_folder;
+use super::choices;
 use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::managed::Managed;
@@ -240,6 +241,7 @@ impl Founder<'_> {
     /// Opens all that members will open, in a separate process, to find errors.
     fn check_apart(&mut self, config: &Config) -> Result<(), Failure> {
         cache_folder::refuse_processes(config)?;
+        choices::refuse_processes(config)?;
         let flags = self.flags;
         self.apart(|| {
             let logs = AccessLogs::open(config, &AccessLogs::default())?;

@@ -4,7 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use super::{access_log, cache_folder, managed, tls};
+use super::{access_log, cache_folder, choices, managed, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::listen::Listener;
@@ -381,6 +381,7 @@ fn reach(
     // The successor of an upgrade opens the file of secrets again.
     let key_log = config.tls_key_log.as_deref().map(folder);
     let mut write: Vec<PathBuf> = logs.into_iter().chain(record).chain(key_log).collect();
+    write.extend(choices::all(config).map(folder));
     write.push("/dev/null".into());
     let mut ports: Vec<u16> = listeners
         .iter()

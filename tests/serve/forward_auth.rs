@@ -3,12 +3,16 @@
 
 use crate::serve::access::USERS;
 use crate::serve::frames;
-use crate::serve::on_each_back_end;
+use crate::serve::http3::client::Client;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::proxy::{GONE, HELLO, Upstream, request};
+use crate::serve::proxy_h2_upstream;
+use crate::serve::proxy_http2::crowd;
+use crate::serve::tls::{Pairs, Secure};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, Response, head};
-use std::io::Write;
+use crate::serve::{on_each_back_end, on_strategy};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
@@ -338,6 +342,195 @@ fn a_rule_may_need_a_password_as_well(strategy: Strategy) {
     assert_eq!(auth.all().len(), 8);
 }
 
+/// Over TLS and over HTTP/3, the server that decides is told how the client came, and nothing passes without it.
+fn every_version_needs_consent(strategy: Strategy) {
+    let auth = gatekeeper();
+    let upstream = Upstream::answering(HELLO);
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    pairs.tree.write("site/a.txt", "a file");
+    let config = format!(
+        "[[access]]\npath = \"/*\"\nauth = \"{}/verify\"\ncopy = [\"Remote-User\"]\n\
+         [[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]\n",
+        auth.url, upstream.url
+    );
+    let config = pairs.tree.write("weir.toml", config).display().to_string();
+    let launch: Launch = pairs.launch(strategy, &["a"]);
+    let server = launch.args(["--http3", "--config", &config]).start();
+    let cookie = [("cookie", "session=ann")];
+    let forged = [
+        ("cookie", "session=bob"),
+        ("remote-user", "root"),
+        ("via", "1.0 other"),
+    ];
+    let is_login = |status: u16, text: &str| assert_eq!((status, text), (302, "log in..."));
+
+    let mut client = Client::open(server.address, &pairs.client(), "a.test");
+    assert_eq!(client.get("/a.txt", &cookie).text(), "a file");
+    assert_eq!(client.get("/api/x", &cookie).text(), "hello");
+    for path in ["/a.txt", "/none", "/api/x"] {
+        let got = client.get(path, &forged);
+        is_login(got.status, &got.text());
+        assert_eq!(got.field("location"), Some("https://login.test/?rd=/"));
+    }
+    // The body follows if the request is admitted, and is not told.
+    let stream = client.open_request("/api/body", &[(":method", "POST"), cookie[0]], false);
+    assert!(client.send_body(stream, b"content"));
+    client.end(stream, &[]);
+    assert_eq!(client.end_of(stream).text(), "hello");
+
+    let mut config = Arc::unwrap_or_clone(pairs.client());
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let secure = Secure::open(server.address, &Arc::new(config), "a.test");
+    let mut second = frames::Client::new(secure.0);
+    assert_eq!(second.get("/api/x", &cookie).text(), "hello");
+    let got = second.get("/api/x", &forged);
+    is_login(got.status, &got.text());
+
+    let mut first = Secure::open(server.address, &pairs.client(), "a.test");
+    let fields = [("Cookie", "session=ann"), ("Connection", "close")];
+    first
+        .0
+        .write_all(head("GET", "/api/x", &fields).as_bytes())
+        .expect("a request");
+    let mut text = String::new();
+    first.0.read_to_string(&mut text).expect("a response");
+    assert!(
+        text.starts_with("HTTP/1.1 200 ") && text.ends_with("hello"),
+        "{text}"
+    );
+
+    let told = auth.all();
+    let versions: Vec<&str> = told.iter().flat_map(|head| values(head, "via")).collect();
+    let third = [
+        "3.0 weir",
+        "3.0 weir",
+        "1.0 other, 3.0 weir",
+        "1.0 other, 3.0 weir",
+        "1.0 other, 3.0 weir",
+        "3.0 weir",
+    ];
+    let others = ["2.0 weir", "1.0 other, 2.0 weir", "1.1 weir"];
+    assert_eq!(versions, [&third[..], &others].concat());
+    for head in &told {
+        assert_eq!(values(head, "x-forwarded-proto"), ["https"], "{head}");
+        assert_eq!(values(head, "x-forwarded-for"), ["127.0.0.1"], "{head}");
+        assert!(
+            !head.contains("content") && head.starts_with("GET /verify HTTP/1.1\r\n"),
+            "{head}"
+        );
+    }
+    assert_eq!(values(&told[5], "x-forwarded-method"), ["POST"]);
+    assert_eq!(values(&told[5], "x-forwarded-uri"), ["/api/body"]);
+    let got = upstream.all();
+    assert_eq!(got.len(), 4, "{got:#?}");
+    assert!(got[1].contains("content"), "{}", got[1]);
+    for (head, via) in got.iter().zip(["3.0 weir", "3.0 weir", "2.0 weir", "1.1 weir"]) {
+        assert_eq!(
+            (values(head, "remote-user"), values(head, "via")),
+            (vec!["ann"], vec![via]),
+            "{head}"
+        );
+    }
+}
+
+/// The server that decides may speak HTTP/2 without TLS, or TLS.
+fn a_server_of_http2_or_tls_decides(strategy: Strategy) {
+    let (url, heard) = proxy_h2_upstream::upstream();
+    let tree = tree(&url, None, "");
+    let server = launch(strategy, &tree);
+    let mut connection = server.connect();
+    for number in 0..3 {
+        assert_eq!(connection.get(&format!("/a.txt?{number}")).text(), "a file");
+    }
+    assert_eq!(frames::connect(&server).get("/a.txt", &[]).text(), "a file");
+    let told = heard.all();
+    assert_eq!(told.len(), 4);
+    let vias: Vec<&str> = told.iter().flat_map(|head| values(head, "via")).collect();
+    assert_eq!(
+        vias,
+        ["1.1 weir", "1.1 weir", "1.1 weir", "2.0 weir"],
+        "{told:#?}"
+    );
+    assert!(told[2].contains("x-forwarded-uri: /a.txt?2"), "{}", told[2]);
+    // One with TLS admits what it has a file for.
+    let mut pairs = Pairs::new();
+    pairs.add("local", &["127.0.0.1"]);
+    pairs.tree.write("site/verify", "yes");
+    let behind = pairs.launch(Strategy::LOOPS, &["local"]).start();
+    let of = |path: &str| {
+        let tls = format!(
+            "[access.auth-tls]\nca = \"{}\"",
+            pairs.tree.join("local.pem").display()
+        );
+        let config = format!(
+            "root = \"site\"\n[[access]]\npath = \"/*\"\nauth = \"https://{}{path}\"\n{tls}\n",
+            behind.address
+        );
+        let tree = Tree::with(&[("weir.toml", &config), ("site/a.txt", "a file")]);
+        let answer = launch(strategy, &tree).connect().get("/a.txt");
+        (answer.status, answer.text().contains("a file"))
+    };
+    assert_eq!(of("/verify"), (200, true));
+    assert_eq!(of("/none"), (404, false));
+}
+
+/// 64 requests are asked about at a time, 1,024 wait, and others get 503 until there is room.
+#[test]
+fn questions_have_bounds() {
+    const THREADS: usize = 64;
+    const WAITING: usize = 1_024;
+    let gate = Arc::new((Mutex::new((0, false)), Condvar::new()));
+    let url = {
+        let gate = Arc::clone(&gate);
+        crowd(move |stream| {
+            let _ = request(stream);
+            let (state, changed) = &*gate;
+            let mut guard = state.lock().expect("no panic");
+            guard.0 += 1;
+            drop(
+                changed
+                    .wait_while(guard, |(_, is_open)| !*is_open)
+                    .expect("no panic"),
+            );
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+        })
+    };
+    let asked = || gate.0.lock().expect("no panic").0;
+    let tree = tree(&url, None, "auth-timeout = \"60s\"");
+    let server = launch(Strategy::LOOPS, &tree);
+    let mut first = frames::connect(&server);
+    let mut streams: Vec<(usize, u32)> = (0..THREADS).map(|_| (0, first.ask("/a.txt"))).collect();
+    eventually("a question of each thread", || (asked() == THREADS).then_some(()));
+    let mut clients = vec![first];
+    for at in 1..=WAITING / 64 {
+        let mut client = frames::connect(&server);
+        streams.extend((0..64).map(|_| (at, client.ask("/a.txt"))));
+        // Behind them on the connection, so they wait by now.
+        assert_eq!(client.get("/open/a.txt", &[]).text(), "open");
+        clients.push(client);
+    }
+    let mut late = frames::connect(&server);
+    for _ in 0..10 {
+        assert_eq!(late.get("/a.txt", &[]).status, 503);
+    }
+    assert_eq!(server.connect().get("/a.txt").status, 503);
+    assert_eq!(late.get("/open/a.txt", &[]).text(), "open");
+    assert_eq!((asked(), streams.len()), (THREADS, THREADS + WAITING));
+    gate.0.lock().expect("no panic").1 = true;
+    gate.1.notify_all();
+    for (at, stream) in streams {
+        let got = clients[at].end_of(stream);
+        assert!(
+            got.status == 200 && got.text() == "a file",
+            "{at} {stream}: {}",
+            got.status
+        );
+    }
+    assert_eq!(asked(), THREADS + WAITING);
+    assert_eq!(late.get("/a.txt", &[]).text(), "a file");
+}
+
 /// A server that is slow for some requests does not hold others up, and a reload loses none of them.
 #[test]
 fn a_reload_loses_no_request_that_waits() {
@@ -426,3 +619,5 @@ mod where_sessions_dial {
     crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: upstreams_get_what_another_server_says, a_rule_may_need_a_password_as_well);
     crate::serve::on_strategy!(loops_uring, LOOPS_URING: upstreams_get_what_another_server_says);
 }
+on_strategy!(encrypted, LOOPS: every_version_needs_consent, a_server_of_http2_or_tls_decides);
+on_strategy!(encrypted_uring, LOOPS_URING: every_version_needs_consent, a_server_of_http2_or_tls_decides);

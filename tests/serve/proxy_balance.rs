@@ -5,8 +5,10 @@ use crate::serve::on_strategy;
 use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
 use crate::serve::proxy::{GONE, configured, head};
 use crate::serve::tree::Tree;
+use serde_json::Value;
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -246,6 +248,203 @@ fn a_record_says_what_capacity_to_add() {
     let (code, _, error) = distribute(&[&before, &after, "--turnaround", "1ns"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("cannot be reached"), "{error}");
+}
+
+/// The lines of a record, each held against the schema.
+fn recorded(path: &Path) -> Vec<Value> {
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/balance-record.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(schema).expect("the schema")).expect("JSON");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    // A line may be on its way.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().filter(|line| !line.is_empty());
+    lines
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            let kind = usize::from(line.get("balance-record").is_none());
+            crate::schema::check(&schema["oneOf"][kind], &line, "line");
+            line
+        })
+        .collect()
+}
+
+/// A server with a record in this tree.
+fn recording(tree: &Tree, table: &str) -> (Server, PathBuf) {
+    let path = tree.path().join("choices.jsonl");
+    let table = format!("balance-record = \"{}\"\n{table}", path.display());
+    (shown(tree, &table), path)
+}
+
+/// Each choice is recorded with what the policy saw and what became of the request, and a model replays them.
+#[test]
+fn choices_are_recorded_and_replayed() {
+    let tree = tree();
+    let (a, b) = (named("a", &well()), named("bb", &well()));
+    let table = format!(
+        "upstreams = [\"{a}\", \"{b}\", \"{GONE}\"]\nbalance = \"round-robin\"\nejection-time = \"1h\"\nretries = 0"
+    );
+    let (server, path) = recording(&tree, &table);
+    for _ in 0..30 {
+        ask(&server, &[]);
+    }
+    // Three requests found that one upstream is gone, which is then ejected.
+    let lines = eventually("33 choices", || {
+        Some(recorded(&path)).filter(|lines| lines.len() == 34)
+    });
+    let start = &lines[0];
+    assert_eq!(start["rule"], "/api/*");
+    assert_eq!(start["policy"], "round-robin");
+    assert_eq!(
+        start["upstreams"][1]["address"],
+        b.trim_start_matches("http://"),
+        "{start}"
+    );
+    let choices = &lines[1..];
+    let of = |outcome: &str| {
+        choices
+            .iter()
+            .filter(|choice| choice["outcome"] == outcome)
+            .collect::<Vec<_>>()
+    };
+    for choice in of("answered") {
+        assert_eq!(choice["status"], 200, "{choice}");
+        // The content is the name of the upstream.
+        assert_eq!(
+            choice["bytes"],
+            choice["chosen"].as_u64().expect("a number") + 1,
+            "{choice}"
+        );
+        assert_eq!(choice["repeatable"], true, "{choice}");
+        assert!(
+            choice["service-us"].as_u64() <= choice["response-us"].as_u64(),
+            "{choice}"
+        );
+        assert!(
+            choice["connect-us"].is_u64(),
+            "these upstreams close their connections: {choice}"
+        );
+    }
+    let gone = of("unprocessed");
+    assert_eq!((of("answered").len(), gone.len()), (30, 3));
+    for choice in gone {
+        assert_eq!(
+            (&choice["chosen"], &choice["bytes"]),
+            (&2.into(), &0.into()),
+            "{choice}"
+        );
+        assert!(
+            choice["failed-us"].is_u64() && choice["response-us"].is_null(),
+            "{choice}"
+        );
+        // The same request goes to another upstream.
+        let second = choices
+            .iter()
+            .find(|other| other["request"] == choice["request"] && other["tried"] == serde_json::json!([2]));
+        assert_eq!(
+            second.expect("a second choice")["outcome"],
+            "answered",
+            "{choice}"
+        );
+    }
+    let last = choices
+        .iter()
+        .max_by_key(|choice| choice["at-us"].as_u64())
+        .expect("choices");
+    let candidates = last["candidates"].as_array().expect("a list");
+    assert_eq!(candidates.len(), 2, "one is ejected: {last}");
+    assert_eq!(candidates[1]["under-way"], 0, "{last}");
+    assert!(candidates[1]["service-us"].is_number(), "{last}");
+    let path = path.to_str().expect("UTF-8");
+    let out = crate::cli::weir(&["model", "balance", "--record", path, "--runs", "2", "--json"]);
+    assert_eq!(
+        out.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let rows = report["tables"][0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 7, "the record and six policies: {report}");
+    for row in rows {
+        assert!(
+            row[1].as_f64() > Some(0.0) && row[2].as_f64() >= row[1].as_f64(),
+            "{row}"
+        );
+        assert_eq!(row[3], 0.0, "all requests were answered: {row}");
+    }
+    assert!(
+        report["notes"].to_string().contains("30 requests for /api/*"),
+        "{report}"
+    );
+    assert_eq!(report["tables"][1]["rows"][2][1], 3, "{report}");
+}
+
+/// A reload begins a new part, and the file has a bound.
+#[test]
+fn a_record_goes_on_after_a_reload_and_has_a_bound() {
+    const MOST: u64 = 256 << 20;
+    let tree = tree();
+    let a = named("a", &well());
+    let (server, path) = recording(&tree, &format!("upstreams = [\"{a}\"]"));
+    ask(&server, &[]);
+    eventually("a choice", || (recorded(&path).len() == 2).then_some(()));
+    server.signal("HUP");
+    eventually("a reload", || server.stderr().contains("reloaded").then_some(()));
+    ask(&server, &[]);
+    let lines = eventually("two parts", || {
+        Some(recorded(&path)).filter(|lines| lines.len() == 4)
+    });
+    assert_eq!(lines[2]["balance-record"], 1);
+    assert_eq!((&lines[3]["at-us"], &lines[3]["request"]), (&0.into(), &0.into()));
+    drop(server);
+    // There is room for a few lines.
+    let file = std::fs::File::create(&path).expect("a file");
+    file.set_len(MOST - 2_000).expect("a sparse file");
+    let (server, path) = recording(&tree, &format!("upstreams = [\"{a}\"]"));
+    for _ in 0..20 {
+        ask(&server, &[]);
+    }
+    eventually("a warning", || {
+        server.stderr().contains("has reached 256 MiB").then_some(())
+    });
+    let length = std::fs::metadata(&path).expect("a file").len();
+    assert!((MOST - 2_000..=MOST).contains(&length), "{length}");
+    assert_eq!(ask(&server, &[]), "a");
+}
+
+#[test]
+fn records_that_cannot_be_written_are_refused() {
+    let tree = tree();
+    let rule = |file: &str| {
+        format!(
+            "[[proxy]]\npath = \"/{file}/*\"\nupstreams = [\"{GONE}\"]\nbalance-record = \"{}/{file}\"\n",
+            tree.path().display()
+        )
+    };
+    let twice = rule("x") + &rule("x").replace("/x/*", "/y/*");
+    for (rules, strategy, said) in [
+        (twice, Strategy::LOOPS, "for two rules; name a file for each"),
+        (
+            rule("no/folder"),
+            Strategy::LOOPS,
+            "its folder must exist and be writable",
+        ),
+        (
+            rule("x"),
+            Strategy::PROCESS_LOOPS,
+            "worker processes cannot share the record",
+        ),
+    ] {
+        let config = tree.write(
+            "weir.toml",
+            format!("root = \"{}\"\n{rules}", tree.path().display()),
+        );
+        let (code, text) = Launch::new(strategy)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .fail();
+        assert!(code > 0 && text.contains(said), "{code}: {text}");
+        assert!(text.contains("/x`") || text.contains("/no/folder`"), "{text}");
+    }
 }
 
 #[test]

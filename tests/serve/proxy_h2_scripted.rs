@@ -1,13 +1,16 @@
 //! An upstream of HTTP/2 that follows a script, frame by frame: GOAWAY, REFUSED_STREAM and resets at each point of a request,
 //! and what the client and the next requests get.
 
-use crate::serve::process::{Launch, PATIENCE, Server, Strategy};
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
 use crate::serve::tree::Tree;
 use crate::serve::{frames, on_strategy};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+
+/// Bytes that a stream takes before any are given back (RFC 9113 section 6.9.2).
+const WINDOW: usize = 65_535;
 
 const PREFACE: usize = 24;
 const DATA: u8 = 0;
@@ -26,7 +29,7 @@ const INTERNAL_ERROR: u32 = 2;
 
 /// What the upstream does with a request. Later ones of the connection are not read after those that end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+pub(crate) enum Deed {
     /// Answers with the content, and goes on.
     Echo,
     /// Refuses it as soon as its head came.
@@ -51,26 +54,37 @@ enum Deed {
     With(usize, &'static Deed),
     /// Among requests that waited: so many of them were processed.
     GoAwayAmong(usize),
+    /// Waits until so many requests of all connections are whole, then answers with the content.
+    Gather(usize),
+    /// Answers at once, whatever of the content comes.
+    AnswerHead,
+    /// Gives no window of its stream back until another request has `Feed`, then answers with the content.
+    Starve,
+    /// Opens the windows of streams that starve, and answers.
+    Feed,
 }
 
 /// What the upstream got.
 #[derive(Debug, Default)]
 struct Heard {
     connections: usize,
+    /// Requests whose heads have come.
+    heads: usize,
     /// Most requests at a time on one connection.
     most: usize,
     /// Connection, stream and content of each whole request, in the order of their ends.
     requests: Vec<(usize, u32, Vec<u8>)>,
 }
 
-struct Scripted {
-    url: String,
+pub(crate) struct Scripted {
+    pub(crate) url: String,
     heard: Arc<Mutex<Heard>>,
+    sockets: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Scripted {
     /// An upstream that does this with the requests of all connections, in their order; and then what the last deed says.
-    fn start(script: &[Deed]) -> Scripted {
+    pub(crate) fn start(script: &[Deed]) -> Scripted {
         Scripted::with_settings(script, &[])
     }
 
@@ -80,24 +94,41 @@ impl Scripted {
         let url = format!("h2c://{}", listener.local_addr().expect("its address"));
         let heard = Arc::new(Mutex::new(Heard::default()));
         let script = Arc::new(Mutex::new(script.to_vec()));
-        let noted = Arc::clone(&heard);
+        let sockets: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let (noted, accepted) = (Arc::clone(&heard), Arc::clone(&sockets));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                let socket = stream.try_clone().expect("a descriptor");
+                accepted.lock().expect("no thread panics").push(socket);
                 let number = {
                     let mut heard = noted.lock().expect("no thread panics");
                     heard.connections += 1;
                     heard.connections
                 };
                 let (heard, script) = (Arc::clone(&noted), Arc::clone(&script));
+                let closing = stream.try_clone().expect("a descriptor");
                 std::thread::spawn(move || {
                     let _ = Connection::new(stream, number, heard, script).run(settings);
+                    // The list of sockets has a copy, which keeps the connection open. The peer may be gone.
+                    let _ = closing.shutdown(Shutdown::Both);
                 });
             }
         });
-        Scripted { url, heard }
+        Scripted { url, heard, sockets }
     }
 
-    fn connections(&self) -> usize {
+    /// Closes all connections without a word.
+    fn hang_up(&self) {
+        for socket in self.sockets.lock().expect("no thread panics").drain(..) {
+            socket.shutdown(Shutdown::Both).expect("an open connection");
+        }
+    }
+
+    fn heads(&self) -> usize {
+        self.heard.lock().expect("no thread panics").heads
+    }
+
+    pub(crate) fn connections(&self) -> usize {
         self.heard.lock().expect("no thread panics").connections
     }
 
@@ -165,8 +196,13 @@ impl Connection {
                 PING if flags & END == 0 => self.frame(PING, END, 0, &payload)?,
                 HEADERS => {
                     let deed = self.next_deed();
+                    self.heard.lock().expect("no thread panics").heads += 1;
                     if deed == Deed::RefuseHead {
                         self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
+                        continue;
+                    }
+                    if deed == Deed::AnswerHead {
+                        self.answer(stream, b"early")?;
                         continue;
                     }
                     self.requests.insert(stream, (Vec::new(), deed));
@@ -192,19 +228,22 @@ impl Connection {
     }
 
     fn take(&mut self, stream: u32, payload: &[u8]) -> std::io::Result<()> {
+        let more = (payload.len() as u32).to_be_bytes();
+        if !payload.is_empty() {
+            self.frame(WINDOW_UPDATE, 0, 0, &more)?;
+        }
         let Some((content, deed)) = self.requests.get_mut(&stream) else {
             return Ok(());
         };
         content.extend(payload);
+        let starves = *deed == Deed::Starve;
         let is_enough = matches!(deed, Deed::RefuseAfter(most) if content.len() >= *most);
         if is_enough {
             self.requests.remove(&stream);
             return self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes());
         }
-        let more = (payload.len() as u32).to_be_bytes();
-        if !payload.is_empty() {
+        if !payload.is_empty() && !starves {
             self.frame(WINDOW_UPDATE, 0, stream, &more)?;
-            self.frame(WINDOW_UPDATE, 0, 0, &more)?;
         }
         Ok(())
     }
@@ -245,7 +284,26 @@ impl Connection {
         let go_away = |last: u32| [last.to_be_bytes(), [0; 4]].concat();
         match deed {
             Deed::With(..) | Deed::GoAwayAmong(_) => panic!("{deed:?} is for requests that wait"),
-            Deed::Echo => self.answer(stream, content)?,
+            Deed::Echo | Deed::Starve | Deed::AnswerHead => self.answer(stream, content)?,
+            Deed::Gather(count) => {
+                let heard = Arc::clone(&self.heard);
+                eventually("requests of all connections", || {
+                    let heard = heard.lock().expect("no thread panics");
+                    (heard.requests.len() >= count).then_some(())
+                });
+                self.answer(stream, content)?;
+            }
+            Deed::Feed => {
+                let starving = self
+                    .requests
+                    .iter()
+                    .filter(|(_, (_, deed))| *deed == Deed::Starve);
+                let streams: Vec<u32> = starving.map(|(stream, _)| *stream).collect();
+                for starving in streams {
+                    self.frame(WINDOW_UPDATE, 0, starving, &(1_u32 << 20).to_be_bytes())?;
+                }
+                self.answer(stream, content)?;
+            }
             Deed::RefuseHead | Deed::Refuse | Deed::RefuseAfter(_) => {
                 self.frame(RST_STREAM, 0, stream, &REFUSED_STREAM.to_be_bytes())?;
             }
@@ -269,8 +327,15 @@ impl Connection {
         Ok(true)
     }
 
-    /// 200 with this content, in frames of the size that every peer takes. The windows of Weir are wider than the content.
+    /// 200 with this content, in frames of the size that every peer takes. In place of content that the window of Weir does not
+    /// permit at once, its length.
     fn answer(&mut self, stream: u32, content: &[u8]) -> std::io::Result<()> {
+        let length = content.len().to_string();
+        let content = if content.len() > WINDOW {
+            length.as_bytes()
+        } else {
+            content
+        };
         // END_HEADERS; the block is `:status: 200` of the static table.
         self.frame(HEADERS, 4, stream, &[0x88])?;
         for piece in content.chunks(16_384) {
@@ -503,6 +568,107 @@ fn limits_on_streams_are_kept(strategy: Strategy) {
     assert_eq!(upstream.connections(), 4);
 }
 
+fn the_bounds_of_streams_hold(strategy: Strategy) {
+    let tree = tree();
+    // One at a time: each request has a connection of its own while others are under way, which are used again.
+    let upstream = Scripted::start(&[Deed::Gather(6)]);
+    let server = launch(strategy, &tree, &[&upstream], "streams = 1");
+    assert_eq!(ask_at_once(&server, 3, 2, "POST"), all_echoed(3, 2));
+    assert_eq!((upstream.connections(), upstream.most()), (6, 1));
+    assert_eq!(ask_at_once(&server, 3, 2, "POST"), all_echoed(3, 2));
+    assert_eq!((upstream.connections(), upstream.most()), (6, 1));
+    // An upstream that permits one is asked no more, whatever the rule says. The first connection tells.
+    let upstream = Scripted::with_settings(&[Deed::Gather(1), Deed::Gather(7)], &[0, 3, 0, 0, 0, 1]);
+    let server = launch(strategy, &tree, &[&upstream], "streams = 1000");
+    assert_eq!(post(&server, false, "first"), (200, "first".to_owned()));
+    assert_eq!(ask_at_once(&server, 3, 2, "POST"), all_echoed(3, 2));
+    assert_eq!((upstream.connections(), upstream.most()), (6, 1));
+    // The most that a rule can say: the upstream answers none before it has a thousand on a connection.
+    let upstream = Scripted::start(&[Deed::With(1_000, &Deed::Echo)]);
+    let server = launch(strategy, &tree, &[&upstream], "streams = 1000");
+    assert_eq!(ask_at_once(&server, 20, 100, "POST"), all_echoed(20, 100));
+    assert_eq!((upstream.connections(), upstream.most()), (2, 1_000));
+}
+
+#[test]
+fn other_bounds_of_streams_are_refused() {
+    let tree = tree();
+    for streams in [0, 1_001] {
+        let text = format!(
+            "root = \"{}\"\n[[proxy]]\npath = \"/a/*\"\nupstreams = [\"h2c://127.0.0.1:1\"]\nstreams = {streams}\n",
+            tree.path().display()
+        );
+        let config = tree.write("weir.toml", text);
+        let (code, said) = Launch::new(Strategy::LOOPS)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .fail();
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("`streams` must be from 1 to 1000"), "{said}");
+    }
+}
+
+/// A request whose content the upstream does not take, and one that it does not answer.
+fn a_slow_stream_stalls_no_other(strategy: Strategy) {
+    let tree = tree();
+    let mut script = vec![Deed::Starve, Deed::Ignore];
+    script.resize(2 + 60, Deed::Echo);
+    script.push(Deed::Feed);
+    let upstream = Scripted::start(&script);
+    let server = launch(strategy, &tree, &[&upstream], "");
+    let long = "0123456789abcdef".repeat(6_000);
+    assert!(long.len() > WINDOW);
+    let mut starving = frames::connect(&server);
+    let stream = starving.open("/api/x", &[(":method", "POST")], false);
+    assert!(starving.send_body(stream, long.as_bytes()));
+    starving.end(stream, &[]);
+    eventually("the first request", || (upstream.heads() == 1).then_some(()));
+    let mut ignored = server.connect();
+    ignored.send("GET /api/x HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the second request", || (upstream.heads() == 2).then_some(()));
+    for number in 0..60 {
+        let content = format!("number {number} ").repeat(3_000);
+        let answer = post(&server, number % 2 == 0, &content);
+        assert!(answer == (200, content), "{number}: {}", answer.0);
+    }
+    assert_eq!(upstream.requests().len(), 61, "the first one is not whole");
+    assert_eq!(post(&server, false, "last"), (200, "last".to_owned()));
+    let got = starving.end_of(stream);
+    assert_eq!((got.status, got.text()), (200, long.len().to_string()));
+    let requests = upstream.requests();
+    assert_eq!((upstream.connections(), requests.len()), (1, 63));
+    assert!(requests[62].2 == long.as_bytes(), "the content arrives whole");
+}
+
+fn a_connection_that_has_ended_gets_no_request(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Scripted::start(&[Deed::Echo]);
+    let server = launch(strategy, &tree, &[&upstream], "retries = 0\nmax-failures = 0");
+    assert_eq!(post(&server, false, "first"), (200, "first".to_owned()));
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a.txt").text(), "a file");
+    // Both wait for the server when it goes on: the request, then the end of the connection.
+    server.signal("STOP");
+    eventually("a server that stands still", || {
+        is_stopped(server.pid()).then_some(())
+    });
+    connection.send("POST /api/x HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nsecond");
+    upstream.hang_up();
+    server.signal("CONT");
+    let answer = connection.receive("POST");
+    assert_eq!((answer.status, answer.text()), (200, "second".to_owned()));
+    let requests = [(1, 1, b"first".to_vec()), (2, 1, b"second".to_vec())];
+    assert_eq!(upstream.requests(), requests, "{}", server.stderr());
+}
+
+/// Whether all threads of a process are stopped (proc(5): the state follows the name in parentheses).
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    })
+}
+
 fn a_reset_leaves_the_others_alone(strategy: Strategy) {
     let tree = tree();
     let fails = Deed::With(3, &Deed::Fail);
@@ -578,12 +744,14 @@ fn metrics_count_what_connections_did() {
 }
 
 on_strategy!(loops, LOOPS:
+    the_bounds_of_streams_hold, a_slow_stream_stalls_no_other, a_connection_that_has_ended_gets_no_request,
     several_requests_share_a_connection, limits_on_streams_are_kept, a_reset_leaves_the_others_alone,
     goaway_among_several_requests_repeats_those_behind_it, a_lost_connection_fails_what_may_not_be_repeated,
     a_request_that_was_not_processed_is_sent_again, what_may_have_been_processed_is_not_sent_again,
     a_body_that_was_let_go_is_not_sent_again, retries_have_their_bound, sequential_posts_use_one_connection,
     a_connection_that_ends_is_replaced);
 on_strategy!(loops_uring, LOOPS_URING:
+    the_bounds_of_streams_hold, a_slow_stream_stalls_no_other, a_connection_that_has_ended_gets_no_request,
     a_request_that_was_not_processed_is_sent_again, a_body_that_was_let_go_is_not_sent_again,
     a_connection_that_ends_is_replaced, several_requests_share_a_connection, limits_on_streams_are_kept,
     a_reset_leaves_the_others_alone, goaway_among_several_requests_repeats_those_behind_it,

@@ -28,7 +28,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         self.heads.lock().expect("no upstream panics").clone()
     }
 
@@ -150,6 +150,7 @@ fn requests_and_bodies_pass(strategy: Strategy) {
         let target = format!("/api/{number}?q");
         let answer = connection.request("GET", &target, &[("Cookie", "a=b")]);
         assert_eq!((answer.status, answer.text()), (200, format!("/api/{number}")));
+        assert_eq!(answer.must("Via"), "2.0 weir", "the version of the upstream");
     }
     assert_eq!(
         heard.connections(),
@@ -190,6 +191,7 @@ fn requests_and_bodies_pass(strategy: Strategy) {
     let got = client.end_of(stream);
     assert!(got.text() == content);
     assert_eq!(got.field("x-trailers"), Some("2"));
+    assert_eq!(got.field("via"), Some("2.0 weir"));
     let got = connection.request("HEAD", "/api/x", &[]);
     assert_eq!(got.status, 200);
     assert_eq!(connection.get("/api/last").text(), "/api/last");
@@ -359,7 +361,10 @@ fn an_upstream_with_tls_chooses_the_version() {
         let server = launch(Strategy::LOOPS, &tree, &table);
         let mut connection = server.connect();
         for _ in 0..3 {
-            assert_eq!(connection.get("/api/index.html").text(), "hello");
+            let answer = connection.get("/api/index.html");
+            assert_eq!(answer.text(), "hello");
+            let via = if http2 { "2.0 weir" } else { "1.1 weir" };
+            assert_eq!(answer.must("Via"), via);
         }
         // Several at a time.
         let mut client = frames::connect(&server);

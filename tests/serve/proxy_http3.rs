@@ -7,6 +7,7 @@ use crate::serve::http3::metric;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
 use crate::serve::proxy::{GONE, HELLO, Upstream, head, peak, request};
+use crate::serve::proxy_h2_scripted::{Deed, Scripted};
 use crate::serve::proxy_h2_upstream;
 use crate::serve::proxy_http2::{crowd, line_with, observer};
 use crate::serve::tls::{Pairs, Secure};
@@ -248,6 +249,52 @@ fn grpc_passes_to_an_upstream_of_http2(strategy: Strategy) {
         assert_eq!(client.end_of(stream).text(), format!("/api/{number}"));
     }
     assert_eq!(heard.connections(), 1);
+}
+
+/// Whatever is still to be sent to the upstream when a response ends, its connection stays for the next request.
+fn a_connection_to_an_upstream_of_http2_is_kept(strategy: Strategy) {
+    let pairs = site();
+    // One thread has all requests.
+    let one = Strategy {
+        workers: 1,
+        ..strategy
+    };
+    let post = [(":method", "POST")];
+    let upstream = Scripted::start(&[Deed::Echo]);
+    let server = launch(one, &pairs, &upstream.url, &[]);
+    let mut client = connect(&server, &pairs);
+    for length in [0, 1, 100, 65_535, 65_536, 200_000].repeat(5) {
+        // What the windows do not permit yet, and acknowledgments of windows, go out while the content comes back.
+        let content = vec![b'u'; length];
+        let stream = client.open_request("/api/up", &post, false);
+        assert!(client.send_body(stream, &content));
+        client.end(stream, &[]);
+        let got = client.end_of(stream);
+        // In place of content that is longer than a window, its length comes back.
+        let expected = match length > 65_535 {
+            true => length.to_string().into_bytes(),
+            false => content,
+        };
+        assert!(
+            got.status == 200 && got.body == expected,
+            "{length}: {}",
+            got.status
+        );
+        assert_eq!(got.field("via"), Some("2.0 weir"));
+    }
+    assert_eq!(upstream.connections(), 1);
+    // Responses that end before their requests.
+    let upstream = Scripted::start(&[Deed::AnswerHead]);
+    let server = launch(one, &pairs, &upstream.url, &[]);
+    let mut client = connect(&server, &pairs);
+    for number in 0..20 {
+        let stream = client.open_request("/api/up", &post, false);
+        client.queue_body(stream, &vec![b'u'; number * 10_000]);
+        let ended = client.run(|client| client.got[&stream].has_ended);
+        assert!(ended, "{number}: {:?}", client.closed);
+        assert_eq!(client.got[&stream].text(), "early", "{number}");
+    }
+    assert_eq!(upstream.connections(), 1);
 }
 
 fn thirty_streams_share_eight_connections(strategy: Strategy) {
@@ -893,6 +940,7 @@ where_sessions_dial!(
     an_upstream_gets_the_head_anew,
     trailers_and_interim_responses_pass,
     grpc_passes_to_an_upstream_of_http2,
+    a_connection_to_an_upstream_of_http2_is_kept,
     thirty_streams_share_eight_connections,
     many_uploads_at_once_all_end,
     bodies_take_flat_memory,

@@ -48,8 +48,9 @@ pub struct Visit {
     /// Reading of the upstream's sharing clock at the begin.
     clock: f64,
     /// Time for the connection to open, if one was opened.
-    connect: Option<Duration>,
-    is_answered: bool,
+    pub connect: Option<Duration>,
+    /// Time to the head of the response, and the service that the request got until then, in seconds; `None` before it.
+    pub answer: Option<(Duration, f64)>,
 }
 
 /// What is known of an upstream, to show.
@@ -194,14 +195,7 @@ impl Balancer {
         if open.is_empty() {
             return None;
         }
-        let followed = self.needs_times(self.policy);
-        let counted = self
-            .dry_run
-            .as_ref()
-            .is_some_and(|dry| self.needs_times(dry.policy));
-        if (followed || counted) && now - self.times.at > TIMES_AGE_MAX {
-            self.times.compute(&self.upstreams, now);
-        }
+        self.refresh_times(now);
         let mut turns = std::mem::replace(&mut self.turns, Turns::new(&[]));
         let at = self.pick(self.policy, &mut turns, &open, request.key, rng, now);
         self.turns = turns;
@@ -212,6 +206,37 @@ impl Balancer {
             self.dry_run = Some(dry);
         }
         Some(self.visit(at, now))
+    }
+
+    /// As [`Balancer::enter`], with the upstreams that took part, by index, in the state that the policy saw.
+    pub fn enter_seen(
+        &mut self,
+        request: Request,
+        rng: &mut Rng,
+        now: Instant,
+    ) -> Option<(Visit, Vec<(usize, State)>)> {
+        let open = self.open(request.tried, now);
+        self.refresh_times(now);
+        let seen = match self.uses_times() {
+            true => self.states_at(&self.times, now),
+            false => self.states(now),
+        };
+        let visit = self.enter(request, rng, now)?;
+        let all = seen.into_iter().enumerate();
+        Some((visit, all.filter(|(at, _)| open.contains(at)).collect()))
+    }
+
+    /// Whether the policy that is followed, or the one whose choices are counted, needs service times.
+    fn uses_times(&self) -> bool {
+        let dry = self.dry_run.as_ref();
+        self.needs_times(self.policy) || dry.is_some_and(|dry| self.needs_times(dry.policy))
+    }
+
+    /// Computes the service times anew if they are needed and old.
+    fn refresh_times(&mut self, now: Instant) {
+        if self.uses_times() && now - self.times.at > TIMES_AGE_MAX {
+            self.times.compute(&self.upstreams, now);
+        }
     }
 
     /// As [`Balancer::enter`], but `choose` is asked for one of the upstreams that take part.
@@ -293,7 +318,7 @@ impl Balancer {
             began: now,
             clock,
             connect: None,
-            is_answered: false,
+            answer: None,
         }
     }
 
@@ -306,10 +331,9 @@ impl Balancer {
 
     /// The head of the response arrived.
     pub fn answered(&mut self, visit: &mut Visit, now: Instant) {
-        if visit.is_answered {
+        if visit.answer.is_some() {
             return;
         }
-        visit.is_answered = true;
         self.latest = self.latest.max(now);
         let upstream = &mut self.upstreams[visit.at];
         let shared = upstream.clock.advance(now) - visit.clock;
@@ -320,19 +344,15 @@ impl Balancer {
         // Little's law.
         upstream.clock.travelling = upstream.rate.get(now) * upstream.network.get().unwrap_or(0.0);
         let seconds = took.as_secs_f64();
+        let mut service = 0.0;
         if seconds > 0.0 {
             // The network's part of the time is shared like the rest.
-            upstream
-                .demand
-                .add(shared * (seconds - network).max(0.0) / seconds, now);
+            service = shared * (seconds - network).max(0.0) / seconds;
+            upstream.demand.add(service, now);
         }
+        visit.answer = Some((took, service));
         upstream.health.succeeded(now);
-        let is_used = self.needs_times(self.policy)
-            || self
-                .dry_run
-                .as_ref()
-                .is_some_and(|dry| self.needs_times(dry.policy));
-        if is_used {
+        if self.uses_times() {
             self.times.compute(&self.upstreams, now);
         }
     }
@@ -354,7 +374,7 @@ impl Balancer {
     pub fn leave(&mut self, visit: Visit) {
         let upstream = &mut self.upstreams[visit.at];
         upstream.under_way -= 1;
-        if !visit.is_answered {
+        if visit.answer.is_none() {
             // Nobody tells the time here. The clock errs by the time since it was last read.
             upstream.clock.present -= 1;
         }
@@ -364,6 +384,10 @@ impl Balancer {
     pub fn states(&self, now: Instant) -> Vec<State> {
         let mut times = self.times.clone();
         times.compute(&self.upstreams, now);
+        self.states_at(&times, now)
+    }
+
+    fn states_at(&self, times: &Times, now: Instant) -> Vec<State> {
         let state = |(at, upstream): (usize, &Upstream)| {
             let service = times.service[at];
             State {
@@ -376,7 +400,7 @@ impl Balancer {
                 under_way: upstream.under_way,
                 requests: self.requests[at],
                 response: upstream.response.last(),
-                service: times.known[at].map(|_| service),
+                service: times.known.get(at).copied().flatten().map(|_| service),
                 network: upstream.network.get(),
                 growth: times.growth(at, upstream),
             }

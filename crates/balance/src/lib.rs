@@ -16,6 +16,7 @@ mod hash;
 mod health;
 mod least;
 mod policy;
+pub mod record;
 pub mod simulate;
 mod speeds;
 mod turnaround;

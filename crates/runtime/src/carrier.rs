@@ -57,6 +57,12 @@ pub trait Carrier: Send {
     /// Output for the upstream; empty if there is none now. Called while none is under way.
     fn output(&mut self, now: Instant) -> Vec<u8>;
 
+    /// Whether nothing of what the session at this place sent is in an output yet, so that the upstream cannot have processed its
+    /// request: of use when the connection is lost.
+    fn is_unsent(&self, _place: Place) -> bool {
+        false
+    }
+
     /// The next thing to tell.
     fn next(&mut self) -> Option<(Place, Told)>;
 

@@ -332,6 +332,13 @@ pub(crate) trait Backend {
         false
     }
 
+    /// Whether the other end of a connection that was dialed has closed its half or reset the connection, although bytes that it
+    /// sent before may not have been received yet. `false` if this kind cannot tell. Asked before another session gets a
+    /// place on the connection.
+    fn has_hung_up(&mut self, _id: Id) -> bool {
+        false
+    }
+
     /// Bytes of output the peer has acknowledged since the connection began; `None` if this kind cannot tell.
     fn acknowledged(&mut self, id: Id) -> Option<u64>;
 

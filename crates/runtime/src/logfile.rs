@@ -371,6 +371,14 @@ pub fn append_to(path: &Path) -> std::io::Result<File> {
     })
 }
 
+/// Bytes of the file with this name; 0 if there is none, or if it is no regular file.
+pub fn length_of(path: &Path) -> u64 {
+    path.metadata()
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+        .map_or(0, |found| found.len())
+}
+
 impl Sink {
     /// Writes everything, waiting for the reader of the other end until that is given up. Returns the bytes written and
     /// the error.

@@ -30,6 +30,10 @@ pub(crate) struct FitFlags {
 /// Flags of `weir model balance`.
 #[derive(Debug, Args)]
 pub(crate) struct BalanceFlags {
+    /// Replays the choices that a server recorded in this file (`balance-record` in [[proxy]]) through each policy
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["upstreams", "duration"])]
+    pub(crate) record: Option<PathBuf>,
+
     /// Number of upstreams; may be repeated
     #[arg(long, value_name = "N", default_values = ["2", "8"],
         value_parser = clap::value_parser!(u8).range(2..=64))]

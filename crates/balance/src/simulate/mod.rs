@@ -4,15 +4,17 @@
 //!   arrivals ─▶ proxy: chooses ─▶ connection ─▶ upstream: processor sharing ─▶ response ─▶ proxy: learns
 //! ```
 //! The proxy's balancers are those of the server. The requests of a seed are the same for every policy. `cases` has the
-//! conditions, `compare` the verdict; this file runs one policy in one case.
+//! conditions, `compare` the verdict; this file runs one policy in one case. `replay` takes its requests from a record.
 
 mod cases;
 mod compare;
 mod prequal;
+mod replay;
 mod station;
 
 pub use cases::{Arrivals, Case, Fault, cases};
 pub use compare::{Cell, Row, Verdict, compare, verdict};
+pub use replay::{Observed, Recorded};
 
 use crate::balancer::{Balancer, Request, Settings, Visit};
 use crate::choices::draw;

@@ -713,6 +713,11 @@ impl Backend for Epoll {
         })
     }
 
+    fn has_hung_up(&mut self, id: Id) -> bool {
+        let socket = self.sockets.get_mut(id);
+        socket.is_some_and(|socket| socket::has_hung_up(&socket.fd))
+    }
+
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }

@@ -159,6 +159,13 @@ pub(super) fn is_quiet(fd: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(fd, wanted)], Some(&at_once)) == Ok(0)
 }
 
+/// Whether the other end has closed its half of this connection or reset it (poll(2): `POLLRDHUP`, and `POLLHUP` and `POLLERR`,
+/// which are always reported). Input may still wait. `false` if that cannot be told.
+pub(super) fn has_hung_up(fd: &OwnedFd) -> bool {
+    let at_once = Timespec::default();
+    poll(&mut [PollFd::new(fd, PollFlags::RDHUP)], Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
 /// The kernel's send buffer of a connection under memory pressure, in bytes; the kernel uses as much again for its own
 /// structures. Without a limit, a peer that reads nothing can hold megabytes, all counted in a control group of version
 /// 2.

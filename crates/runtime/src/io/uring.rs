@@ -787,6 +787,11 @@ impl Backend for Uring {
         socket.is_some_and(|socket| socket.wanted && socket.held.is_none() && socket::is_quiet(&socket.fd))
     }
 
+    fn has_hung_up(&mut self, id: Id) -> bool {
+        let socket = self.sockets.get_mut(id);
+        socket.is_some_and(|socket| socket::has_hung_up(&socket.fd))
+    }
+
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
     }

@@ -12,6 +12,7 @@ use crate::proxy_protocol::Version;
 use balance::Policy;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
+use std::path::PathBuf;
 use units::{Bytes, Duration};
 
 /// Most upstreams of a rule: a request tries each at most once.
@@ -68,6 +69,9 @@ pub struct Proxy {
     /// A policy whose choices are counted and not followed.
     #[serde(default)]
     pub balance_dry_run: Option<Policy>,
+    /// A file to which each choice of an upstream is appended; `None`: none is recorded.
+    #[serde(default)]
+    pub balance_record: Option<PathBuf>,
     /// What of a request `balance = "hash"` hashes.
     #[serde(default)]
     pub hash_key: HashKey,
@@ -215,6 +219,7 @@ impl Proxy {
             upstreams,
             balance: Policy::default(),
             balance_dry_run: None,
+            balance_record: None,
             hash_key: HashKey::default(),
             weights: Vec::new(),
             max_failures: max_failures(),

@@ -60,7 +60,7 @@ impl fmt::Display for Failed {
             ),
             Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
             Failed::Refused => f.write_str(
-                "refused the request (REFUSED_STREAM or GOAWAY), which could not be repeated; raise its limit on streams, or `retries`",
+                "refused the request (REFUSED_STREAM, GOAWAY, or the end of the connection before the request was sent), which could not be repeated; raise its limit on streams, or `retries`",
             ),
             Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
             Failed::Invalid(fault) => write!(

@@ -30,20 +30,20 @@ pub(super) use response::LIMITS;
 pub(crate) use response::ToClient;
 pub(super) use stored::length;
 
+use super::balance::{self, Left, Stay};
 use super::cache::Cached;
 use super::channel::Channel;
 use super::failed::Failed;
 use super::head::{Follows, Outgoing, asks_for_websocket, binds_connection, write_request};
 use super::places::Place;
 use super::retry;
-use super::{Found, Route, Target, Tried, balance};
+use super::{Found, Route, Target, Tried};
 use crate::checked::Vouched;
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
 use crate::request_id::RequestId;
 use crate::request_limit::Seats;
-use ::balance::Visit;
 use bytes::Bytes;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
@@ -105,7 +105,7 @@ pub(crate) struct Forward {
     /// Index of the upstream.
     at: usize,
     /// The request at it; `None` before the choice.
-    visit: Option<Visit>,
+    stay: Option<Stay>,
     /// The address that is connected or tried; `None` before the choice, and if its host name has none.
     to: Option<Arc<Upstream>>,
     /// Other addresses of its host name, to be tried from the last one on if this one refuses.
@@ -273,7 +273,7 @@ impl Forward {
             retries: found.route.rule.retries,
             upstream,
             at: 0,
-            visit: None,
+            stay: None,
             to: None,
             others: Vec::new(),
             key,
@@ -430,8 +430,13 @@ fn awaiting(is_to_head: bool, keeps: bool) -> Result<Connection, Misuse> {
 
 impl Drop for Forward {
     fn drop(&mut self) {
-        if let Some(visit) = self.visit {
-            self.route.balancer.leave(visit);
+        if let Some(stay) = &self.stay {
+            let left = Left {
+                bytes: self.body_bytes,
+                status: self.status,
+                is_repeatable: self.is_repeatable,
+            };
+            self.route.balancer.leave(stay, left);
         }
     }
 }

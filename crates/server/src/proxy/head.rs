@@ -125,6 +125,7 @@ pub(crate) fn write_switch(out: &mut Vec<u8>, head: &Response<'_, '_>) -> Result
         hsts: b"",
         connection: b"",
         ruled: &RuledLines::NONE,
+        received: head.version.protocol(),
     };
     response::status_line(out, status);
     write_fields(out, head, false, Outgoing::Empty, nothing)?;
@@ -307,6 +308,8 @@ pub(crate) struct Added<'a> {
     pub(crate) connection: &'a [u8],
     /// Lines of rules, some of which replace those of the upstream.
     pub(crate) ruled: &'a RuledLines,
+    /// The version in which the upstream sent the response, for `Via`.
+    pub(crate) received: Protocol,
 }
 
 /// Appends the head of a response for the client.
@@ -344,7 +347,7 @@ pub(crate) fn write_fields(
             response::field(out, name, value)?;
         }
     }
-    via(out, &head.fields, head.version.protocol())?;
+    via(out, &head.fields, added.received)?;
     if head.status >= 200 {
         match (outgoing, head.framing) {
             (Outgoing::Length, Framing::Length(len)) => response::content_length(out, len),
@@ -452,6 +455,7 @@ mod tests {
             hsts: b"",
             connection: b"Connection: close\r\n",
             ruled: &RuledLines::NONE,
+            received: head.version.protocol(),
         };
         let outgoing = Outgoing::of(head.framing, version);
         let mut out = Vec::new();

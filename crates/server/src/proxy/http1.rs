@@ -6,6 +6,7 @@ use super::forward::{Forward, ToClient};
 use super::head::{Added, Outgoing, write_response, write_switch};
 use crate::field_rules::RuledLines;
 use http_semantics::field::Fields;
+use http_semantics::request::Protocol;
 use http1::head::Response;
 use http1::response::CONTINUE;
 use http1::server::{Connection, Step};
@@ -27,7 +28,7 @@ pub(crate) struct ForClient<'a> {
 }
 
 impl ToClient for ForClient<'_> {
-    fn interim(&mut self, down: &mut Vec<u8>, head: &Response<'_, '_>) -> u32 {
+    fn interim(&mut self, down: &mut Vec<u8>, head: &Response<'_, '_>, received: Protocol) -> u32 {
         if self.version != Version::Http11 {
             return 0;
         }
@@ -37,6 +38,7 @@ impl ToClient for ForClient<'_> {
             hsts: b"",
             connection: b"",
             ruled: &RuledLines::NONE,
+            received,
         };
         if write_response(down, head, false, Outgoing::Empty, added).is_err() {
             down.truncate(start);
@@ -65,6 +67,7 @@ impl ToClient for ForClient<'_> {
         is_to_head: bool,
         outgoing: Outgoing,
         ruled: &RuledLines,
+        received: Protocol,
     ) -> Result<u32, Misuse> {
         let start = down.len();
         let added = Added {
@@ -72,6 +75,7 @@ impl ToClient for ForClient<'_> {
             hsts: self.hsts,
             connection: self.connection,
             ruled,
+            received,
         };
         write_response(down, head, is_to_head, outgoing, added)?;
         Ok((down.len() - start) as u32)

@@ -36,6 +36,7 @@ use http_semantics::request::{Protocol, RequestHead};
 pub(crate) use places::Target;
 use places::{Names, Place};
 use runtime::names::Known;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
 
@@ -105,7 +106,7 @@ impl Route {
         Ok(Route {
             cache,
             refresher: refresh::refresher(),
-            balancer: Balancer::new(&rule, &places),
+            balancer: Balancer::new(&rule, &places)?,
             budget: retry::Budget::new(),
             places,
             rule,
@@ -190,7 +191,7 @@ impl Proxies {
     /// stays known.
     ///
     /// # Errors
-    /// In words, why the TLS of an upstream cannot be set up.
+    /// In words, why the TLS of an upstream cannot be set up, or a file cannot be opened.
     pub(crate) fn of(
         config: &Config,
         hosts: &Hosts,
@@ -199,6 +200,14 @@ impl Proxies {
     ) -> Result<Proxies, String> {
         if !config.has_proxies() {
             return Ok(Proxies::default());
+        }
+        let mut files = BTreeSet::new();
+        let mut records = config.proxies().filter_map(|rule| rule.balance_record.as_deref());
+        if let Some(twice) = records.find(|file| !files.insert(*file)) {
+            return Err(format!(
+                "`balance-record` names `{}` for two rules; name a file for each",
+                twice.display()
+            ));
         }
         let mut names = Names::default();
         let known = before.map(|before| &before.names);

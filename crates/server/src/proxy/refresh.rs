@@ -4,6 +4,7 @@
 //! none is lost when a client leaves. Without room in its queue, a response stays stale until the next request for it.
 
 use super::Route;
+use super::balance::Left;
 use super::cache::Cached;
 use super::places::Found;
 use crate::proxy_protocol;
@@ -44,16 +45,16 @@ impl Refresh {
         let Some(route) = self.route.upgrade() else { return };
         let Some(cache) = &route.rule.cache else { return };
         let mut rng = Seed(self.now.as_nanos()).rng();
-        let Some(visit) = route.balancer.enter(0, self.key, &mut rng, self.now) else {
+        let Some(stay) = route.balancer.enter((0, self.key), None, &mut rng, self.now) else {
             return;
         };
         let most = usize::try_from(cache.max_object_size.0)
             .unwrap_or(usize::MAX)
             .saturating_add(OVERHEAD);
-        let place = &route.places[visit.at];
+        let place = &route.places[stay.at()];
         // A name that was not looked up yet has served no response that could be stale.
         let Found::At(mut to, mut others) = place.find(self.now) else {
-            return route.balancer.leave(visit);
+            return route.balancer.leave(&stay, Left::default());
         };
         // No client waits for it.
         let announcement = proxy_protocol::announcement(route.rule.proxy_protocol, None);
@@ -77,10 +78,15 @@ impl Refresh {
             (Ok(answer), now) => self.take(&answer, now),
             (Err(error), now) => {
                 tracing::debug!("upstream {to}: a stored response stays stale: {error}");
-                route.balancer.failed(visit.at, now);
+                route.balancer.failed(stay.at(), now);
+                stay.failed(true, now);
             }
         }
-        route.balancer.leave(visit);
+        let left = Left {
+            is_repeatable: true,
+            ..Left::default()
+        };
+        route.balancer.leave(&stay, left);
     }
 
     /// Stores the response. One that is cut or malformed is not stored.

@@ -51,11 +51,16 @@ pub(crate) struct Shared {
     out: Vec<u8>,
     entries: BTreeMap<Place, Entry>,
     streams: BTreeMap<u32, Place>,
+    /// The last stream that was opened, and the last one whose request is in an output; 0 before the first.
+    opened: u32,
+    given: u32,
     told: VecDeque<(Place, Told)>,
     /// Most requests at a time.
     most: usize,
     /// No more requests: the upstream leaves, or does not answer.
     leaves: bool,
+    /// Nothing comes any more, and nothing is sent.
+    has_failed: bool,
     /// No more requests until one is answered: the upstream refused one.
     pauses: bool,
     /// Receives so far.
@@ -88,9 +93,12 @@ impl Shared {
             out,
             entries: BTreeMap::new(),
             streams: BTreeMap::new(),
+            opened: 0,
+            given: 0,
             told: VecDeque::new(),
             most,
             leaves: false,
+            has_failed: false,
             pauses: false,
             heard: 0,
             tally,
@@ -141,13 +149,18 @@ impl Shared {
         self.input.extend_from_slice(&input[used..]);
     }
 
-    /// Nothing follows on any stream.
+    /// Nothing follows on any stream. What the upstream was sent before it closed, it may have processed, unless it said otherwise
+    /// (RFC 9113 section 8.7); what it was not sent, it has not.
     fn fail(&mut self) {
-        self.leaves = true;
+        (self.leaves, self.has_failed) = (true, true);
         let places: Vec<Place> = self.entries.keys().copied().collect();
         for place in places {
+            let over = match self.is_unsent(place) {
+                true => Over::Unprocessed,
+                false => Over::Given,
+            };
             if let Some(entry) = self.entries.get_mut(&place) {
-                entry.over.get_or_insert(Over::Given);
+                entry.over.get_or_insert(over);
             }
             self.deliver(place);
         }
@@ -237,6 +250,7 @@ impl Carrier for Shared {
             .send(bytes, is_secured, &mut self.http, &mut self.frames);
         if let Some(stream) = entry.passage.stream().filter(|_| is_new) {
             self.streams.insert(stream, place);
+            self.opened = stream;
             entry.heard = self.heard;
             self.tally.stream();
         }
@@ -301,8 +315,14 @@ impl Carrier for Shared {
     }
 
     fn output(&mut self, now: Instant) -> Vec<u8> {
+        if self.has_failed {
+            // Requests in them may be on their way over another connection. Only an alert of TLS is due.
+            self.frames.clear();
+            return std::mem::take(&mut self.out);
+        }
         self.pump(now);
         let frames = std::mem::take(&mut self.frames);
+        self.given = self.opened;
         match &mut self.engine {
             None => self.out.extend_from_slice(&frames),
             Some(_) if frames.is_empty() => {}
@@ -314,6 +334,12 @@ impl Carrier for Shared {
             }
         }
         std::mem::take(&mut self.out)
+    }
+
+    fn is_unsent(&self, place: Place) -> bool {
+        let entry = self.entries.get(&place);
+        // A head is written whole, before all other frames of its stream.
+        entry.is_some_and(|entry| entry.passage.stream().is_none_or(|stream| stream > self.given))
     }
 
     fn next(&mut self) -> Option<(Place, Told)> {

@@ -152,7 +152,7 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         ticket: Ticket,
         key: Key,
     ) -> Outcome<O> {
-        if let Some(id) = self.with_room(&key) {
+        if let Some(id) = self.with_room(ground, &key) {
             self.enter(ground, id, owner, ticket);
             return Outcome::Told(owner, ticket, News::Joined);
         }
@@ -215,7 +215,7 @@ impl<O: Copy + Eq + Hash> Peers<O> {
                 return Outcome::Nothing;
             };
             let is_opening = group.opening.is_some();
-            let room = self.with_room(key);
+            let room = self.with_room(ground, key);
             if room.is_none() && is_opening {
                 return Outcome::Nothing;
             }
@@ -237,13 +237,15 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         }
     }
 
-    /// The first connection of a group with room: later ones become idle.
-    fn with_room(&mut self, key: &Key) -> Option<Id> {
+    /// The first connection of a group with room: later ones become idle. One whose upstream has closed it in this turn, which is
+    /// not reported yet, gets no more requests: it would be unknown whether they were processed.
+    fn with_room<B: Backend>(&mut self, ground: &mut Ground<'_, B>, key: &Key) -> Option<Id> {
         let group = self.sharing.by_key.get(key)?;
         let table = &mut self.table;
         let has_room = |id: &Id| {
             let shared = table.get_mut(*id).and_then(|peer| peer.shared.as_ref());
-            shared.is_some_and(|shared| shared.carrier.as_ref().is_some_and(|carrier| carrier.has_room()))
+            let carrier = shared.and_then(|shared| shared.carrier.as_ref());
+            carrier.is_some_and(|carrier| carrier.has_room()) && !ground.backend.has_hung_up(*id)
         };
         group.shared.iter().copied().find(has_room)
     }
@@ -480,11 +482,21 @@ impl<O: Copy + Eq + Hash> Peers<O> {
     /// The connection is gone, and so are all places.
     pub(crate) fn lose<B: Backend>(&mut self, ground: &mut Ground<'_, B>, id: Id, errno: i32) {
         let shared = self.table.get_mut(id).and_then(|peer| peer.shared.as_mut());
-        let places = shared.map(|shared| std::mem::take(&mut shared.places));
-        for (_, owner, ticket) in places.unwrap_or_default() {
+        let mut lost = Vec::new();
+        if let Some(shared) = shared {
+            for (place, owner, ticket) in std::mem::take(&mut shared.places) {
+                let carrier = shared.carrier.as_ref();
+                let is_unsent = carrier.is_some_and(|carrier| carrier.is_unsent(place));
+                let loss = match is_unsent {
+                    true => PeerLoss::Unprocessed,
+                    false => PeerLoss::Open(errno),
+                };
+                lost.push((owner, ticket, loss));
+            }
+        }
+        for (owner, ticket, loss) in lost {
             self.take_from(owner, ticket);
-            let news = News::Lost(PeerLoss::Open(errno));
-            self.sharing.news.push_back((owner, ticket, id, news));
+            self.sharing.news.push_back((owner, ticket, id, News::Lost(loss)));
         }
         self.part(ground, id, Parting::Close);
     }

@@ -5,15 +5,19 @@
 //!   `check`: a thread that asks each upstream ─▶ checked ──────────┴─▶ balance::Balancer, behind a lock
 //! ```
 //! A process learns by itself; other processes do not share it. The lock is held for a choice or a count, never for I/O.
+//! `record` writes down each choice, if the rule says so.
 
 mod check;
 mod key;
+mod record;
 
 pub(crate) use key::of_request;
+pub(crate) use record::Left;
 
 use super::places::Place;
 use crate::config::Proxy;
 use ::balance::{Request, Settings, State, Visit};
+use record::{Note, Recorder};
 use runtime::rounds::Rounds;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use units::{Instant, Rng};
@@ -26,6 +30,30 @@ pub(crate) struct Balancer {
     check: Option<check::Plan>,
     /// The thread that checks, from the first request on: processes may be forked before it.
     rounds: OnceLock<Option<Rounds>>,
+    /// Where choices are recorded; `None`: nowhere.
+    recorder: Option<Box<Recorder>>,
+}
+
+/// A request at an upstream, which ends with [`Balancer::leave`].
+#[derive(Debug)]
+pub(crate) struct Stay {
+    visit: Visit,
+    began: Instant,
+    note: Option<Box<Note>>,
+}
+
+impl Stay {
+    /// Index of the upstream.
+    pub(crate) fn at(&self) -> usize {
+        self.visit.at
+    }
+
+    /// The upstream failed the request; it may have processed it, or it did not.
+    pub(crate) fn failed(&self, is_processed: bool, now: Instant) {
+        if let Some(note) = &self.note {
+            note.failed(is_processed, now.max(self.began) - self.began);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,7 +75,9 @@ pub(crate) struct DryRun {
 }
 
 impl Balancer {
-    pub(crate) fn new(rule: &Proxy, places: &Arc<[Place]>) -> Balancer {
+    /// # Errors
+    /// In words, why the file of `balance-record` cannot be opened.
+    pub(crate) fn new(rule: &Proxy, places: &Arc<[Place]>) -> Result<Balancer, String> {
         let weight = |at: usize| rule.weights.get(at).copied().unwrap_or(1);
         let id = |at: usize| ::balance::of_bytes(rule.upstreams[at].to_string().as_bytes());
         let settings = Settings {
@@ -58,12 +88,13 @@ impl Balancer {
             ejection: rule.ejection_time,
             slow_start: rule.slow_start,
         };
-        Balancer {
+        Ok(Balancer {
             count: rule.upstreams.len(),
             shared: Arc::new(Shared(Mutex::new(::balance::Balancer::new(&settings)))),
             check: check::Plan::of(rule, places),
             rounds: OnceLock::new(),
-        }
+            recorder: Recorder::open(rule)?.map(Box::new),
+        })
     }
 
     /// Number of upstreams.
@@ -72,27 +103,51 @@ impl Balancer {
     }
 
     /// The upstream for a request with this key. `tried` has a bit for each that it has tried; `None` if it has tried all.
-    /// The request is under way there until [`Balancer::leave`].
-    pub(crate) fn enter(&self, tried: u64, key: u64, rng: &mut Rng, now: Instant) -> Option<Visit> {
+    /// The request is under way there until [`Balancer::leave`]. `before`: where it is until then, if it is somewhere.
+    pub(crate) fn enter(
+        &self,
+        (tried, key): (u64, u64),
+        before: Option<&Stay>,
+        rng: &mut Rng,
+        now: Instant,
+    ) -> Option<Stay> {
         if let Some(plan) = &self.check {
             self.rounds.get_or_init(|| plan.start(&self.shared));
         }
-        self.shared.lock().enter(Request { tried, key }, rng, now)
+        let request = Request { tried, key };
+        let Some(recorder) = self.recorder.as_ref().filter(|recorder| recorder.is_on()) else {
+            let visit = self.shared.lock().enter(request, rng, now)?;
+            return Some(Stay {
+                visit,
+                began: now,
+                note: None,
+            });
+        };
+        let (visit, seen) = self.shared.lock().enter_seen(request, rng, now)?;
+        let number = before.and_then(|stay| Some(stay.note.as_ref()?.request()));
+        Some(Stay {
+            visit,
+            began: now,
+            note: Some(Box::new(recorder.note((tried, key), seen, number, now))),
+        })
     }
 
     /// A connection was opened for the request.
-    pub(crate) fn opened(&self, visit: &mut Visit, now: Instant) {
-        self.shared.lock().opened(visit, now);
+    pub(crate) fn opened(&self, stay: &mut Stay, now: Instant) {
+        self.shared.lock().opened(&mut stay.visit, now);
     }
 
     /// The head of the response arrived.
-    pub(crate) fn answered(&self, visit: &mut Visit, now: Instant) {
-        self.shared.lock().answered(visit, now);
+    pub(crate) fn answered(&self, stay: &mut Stay, now: Instant) {
+        self.shared.lock().answered(&mut stay.visit, now);
     }
 
     /// A request is no longer under way.
-    pub(crate) fn leave(&self, visit: Visit) {
-        self.shared.lock().leave(visit);
+    pub(crate) fn leave(&self, stay: &Stay, left: Left) {
+        self.shared.lock().leave(stay.visit);
+        if let (Some(recorder), Some(note)) = (&self.recorder, &stay.note) {
+            recorder.leave(note, &stay.visit, left);
+        }
     }
 
     /// An upstream failed before the end of its response. Returns whether it is ejected because of that.

@@ -7,7 +7,7 @@
 //! ```
 //! `retry` decides which requests may be repeated at all.
 
-use super::{Failed, Forward, Link, Parting};
+use super::{Failed, Forward, Left, Link, Parting};
 use runtime::session::PeerLoss;
 use tls::refusal;
 use units::{Instant, Rng};
@@ -172,13 +172,17 @@ impl Forward {
     /// Chooses another upstream. `false` if all were tried.
     pub(super) fn enter_another(&mut self, rng: &mut Rng, now: Instant) -> bool {
         let balancer = &self.route.balancer;
-        let Some(next) = balancer.enter(self.tried, self.key, rng, now) else {
+        let Some(next) = balancer.enter((self.tried, self.key), self.stay.as_ref(), rng, now) else {
             return false;
         };
-        self.at = next.at;
-        self.tried |= 1 << next.at;
-        if let Some(before) = self.visit.replace(next) {
-            balancer.leave(before);
+        self.at = next.at();
+        self.tried |= 1 << self.at;
+        if let Some(before) = self.stay.replace(next) {
+            let left = Left {
+                is_repeatable: self.is_repeatable,
+                ..Left::default()
+            };
+            balancer.leave(&before, left);
         }
         true
     }
@@ -191,7 +195,14 @@ impl Forward {
             Failed::Unreachable(_) | Failed::ConnectTimeout | Failed::Insecure
         );
         let goes_on = is_at_address && !self.others.is_empty();
-        why.is_of_upstream() && !goes_on && self.route.balancer.failed(self.at, now)
+        if !why.is_of_upstream() || goes_on {
+            return false;
+        }
+        if let Some(stay) = &self.stay {
+            let is_unprocessed = is_at_address || matches!(why, Failed::Unresolved | Failed::Refused);
+            stay.failed(!is_unprocessed, now);
+        }
+        self.route.balancer.failed(self.at, now)
     }
 
     /// The TLS of the connection failed. Before the end of its handshake, no byte of the request was sent, so any request may go

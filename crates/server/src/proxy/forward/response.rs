@@ -12,6 +12,7 @@ use crate::proxy::channel::Received;
 use crate::proxy::head::{binds_connection, write_content, write_last_chunk};
 use crate::proxy::http2::Over;
 use http_semantics::field::{Fields, Line};
+use http_semantics::request::Protocol;
 use http1::Misuse;
 use http1::client::{Ended, Step};
 use http1::head::Response as Head;
@@ -29,8 +30,9 @@ pub(in crate::proxy) const LIMITS: http1::Limits = http1::Limits {
 /// How the head of a response goes to the client, in the client's version of HTTP. Content follows as
 /// [`Forward::down`] in the framing that [`ToClient::begin`] returns.
 pub(crate) trait ToClient {
-    /// Passes an interim response on, if the client takes any. Returns the bytes of its head.
-    fn interim(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>) -> u32;
+    /// Passes an interim response on, if the client takes any. Returns the bytes of its head. `received`: the version in which
+    /// the upstream sent it.
+    fn interim(&mut self, down: &mut Vec<u8>, head: &Head<'_, '_>, received: Protocol) -> u32;
 
     /// Passes the head on with which both connections switch to another protocol. Returns its bytes.
     ///
@@ -55,6 +57,7 @@ pub(crate) trait ToClient {
         is_to_head: bool,
         outgoing: Outgoing,
         ruled: &RuledLines,
+        received: Protocol,
     ) -> Result<u32, Misuse>;
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
@@ -136,7 +139,8 @@ impl Forward {
                     used += more;
                     // This server answers expectations itself.
                     if head.status != 100 {
-                        self.head_bytes += client.interim(&mut self.down, &head);
+                        let received = self.received_in(head.version);
+                        self.head_bytes += client.interim(&mut self.down, &head, received);
                     }
                 }
                 Ok(Step::Response { head, used: more }) => {
@@ -178,7 +182,9 @@ impl Forward {
                     if self.response == Response::Ended {
                         self.stored_whole();
                     }
-                    match client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled) {
+                    let received = self.received_in(head.version);
+                    let (down, ruled) = (&mut self.down, &self.ruled);
+                    match client.head(down, &head, self.is_to_head, outgoing, ruled, received) {
                         Ok(bytes) => self.head_bytes += bytes,
                         Err(_) => {
                             self.down.truncate(start);
@@ -213,6 +219,14 @@ impl Forward {
         }
         self.raw.extend_from_slice(&raw[used..]);
         self.leave_if_ended();
+    }
+
+    /// The version in which the upstream sent a response that arrives here in this one.
+    pub(super) fn received_in(&self, version: Version) -> Protocol {
+        match self.is_http2() {
+            true => Protocol::Http2,
+            false => version.protocol(),
+        }
     }
 
     /// The response is complete.

@@ -130,6 +130,7 @@ impl Forward {
         self.again = None;
         self.took = self.took.or((self.tried != 0).then(|| now - self.began));
         let has_content = !matches!(reply.status, 204 | 304) && !self.is_to_head;
+        let received = self.received_in(Version::Http11);
         let written = reply.with_fields(|fields| {
             let head = Head {
                 status: reply.status,
@@ -143,7 +144,8 @@ impl Forward {
                 fields: *fields,
             };
             let outgoing = client.begin(&head, self.has_whole_request)?;
-            let bytes = client.head(&mut self.down, &head, self.is_to_head, outgoing, &self.ruled)?;
+            let (down, ruled) = (&mut self.down, &self.ruled);
+            let bytes = client.head(down, &head, self.is_to_head, outgoing, ruled, received)?;
             Ok::<_, http1::Misuse>((outgoing, bytes))
         });
         let Ok((outgoing, bytes)) = written else {

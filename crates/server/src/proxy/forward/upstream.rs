@@ -24,12 +24,12 @@ impl Forward {
             return;
         }
         // No upstream was tried, so there is one.
-        let Some(visit) = self.route.balancer.enter(0, self.key, rng, now) else {
+        let Some(stay) = self.route.balancer.enter((0, self.key), None, rng, now) else {
             return self.fail(Failed::NoTurn);
         };
-        self.at = visit.at;
-        self.visit = Some(visit);
-        self.tried = 1 << visit.at;
+        self.at = stay.at();
+        self.stay = Some(stay);
+        self.tried = 1 << self.at;
         self.began = now;
         let total = self.route.rule.total_timeout;
         self.until = (!total.is_zero()).then(|| now + total);
@@ -226,8 +226,8 @@ impl Forward {
                 self.up.splice(0..0, self.announcement.iter().copied());
             }
             // The time of a connection that was open says nothing about the path to the upstream.
-            if let Some(visit) = self.visit.as_mut().filter(|_| !self.is_reused) {
-                self.route.balancer.opened(visit, now);
+            if let Some(stay) = self.stay.as_mut().filter(|_| !self.is_reused) {
+                self.route.balancer.opened(stay, now);
             }
         }
         is_awaited
@@ -235,8 +235,8 @@ impl Forward {
 
     /// The head of the response arrived.
     pub(super) fn answered(&mut self, now: Instant) {
-        if let Some(visit) = &mut self.visit {
-            self.route.balancer.answered(visit, now);
+        if let Some(stay) = &mut self.stay {
+            self.route.balancer.answered(stay, now);
         }
     }
 

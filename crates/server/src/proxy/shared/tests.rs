@@ -278,3 +278,26 @@ fn who_leaves_resets_its_stream_and_a_silent_upstream_gets_no_more() {
     pair.shared.end();
     assert_eq!(pair.read(1), Some(Told::Eof));
 }
+
+#[test]
+fn a_request_that_was_not_given_out_was_not_processed() {
+    let mut pair = Pair::new(Limits::DEFAULT, 10);
+    pair.ask(0, GET);
+    // The connection ends before the upstream was sent anything of two others.
+    pair.shared.join(Place(1));
+    pair.shared.join(Place(2));
+    pair.shared.send(Place(2), GET.as_bytes(), NOW);
+    let unsent = [0, 1, 2, 9].map(|place| pair.shared.is_unsent(Place(place)));
+    assert_eq!(unsent, [false, true, true, false]);
+    pair.told.clear();
+    pair.shared.end();
+    pair.settle();
+    let unprocessed = |place| (Place(place), Told::Lost(PeerLoss::Unprocessed));
+    assert_eq!(
+        pair.told,
+        [(Place(2), Told::Sent), unprocessed(1), unprocessed(2)]
+    );
+    assert_eq!(pair.asked, [1], "what is sent again elsewhere is not sent here");
+    assert_eq!(pair.read(0), Some(Told::Eof));
+    assert!(pair.shared.is_over() && !pair.shared.has_room());
+}

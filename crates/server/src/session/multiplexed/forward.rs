@@ -115,6 +115,7 @@ impl<F: Frames> Downstream<'_, F> {
         is_to_head: bool,
         outgoing: Outgoing,
         ruled: &RuledLines,
+        received: Protocol,
     ) -> Result<Vec<u8>, http1::Misuse> {
         Status::from_u16(head.status).map_err(|_| http1::Misuse::Unwritable)?;
         let added = Added {
@@ -122,6 +123,7 @@ impl<F: Frames> Downstream<'_, F> {
             hsts: self.around.hsts,
             connection: b"",
             ruled,
+            received,
         };
         let (mut lines, mut block) = (Vec::new(), Vec::new());
         write_fields(&mut lines, head, is_to_head, outgoing, added)?;
@@ -137,8 +139,8 @@ fn framed<F: Frames>(block: &[u8]) -> u32 {
 }
 
 impl<F: Frames> ToClient for Downstream<'_, F> {
-    fn interim(&mut self, _: &mut Vec<u8>, head: &Response<'_, '_>) -> u32 {
-        match self.block(head, false, Outgoing::Empty, &RuledLines::NONE) {
+    fn interim(&mut self, _: &mut Vec<u8>, head: &Response<'_, '_>, received: Protocol) -> u32 {
+        match self.block(head, false, Outgoing::Empty, &RuledLines::NONE, received) {
             Ok(block) if self.frames.inform(self.id, &block) => framed::<F>(&block),
             _ => 0,
         }
@@ -165,8 +167,9 @@ impl<F: Frames> ToClient for Downstream<'_, F> {
         is_to_head: bool,
         outgoing: Outgoing,
         ruled: &RuledLines,
+        received: Protocol,
     ) -> Result<u32, http1::Misuse> {
-        let block = self.block(head, is_to_head, outgoing, ruled)?;
+        let block = self.block(head, is_to_head, outgoing, ruled, received)?;
         let is_whole = outgoing == Outgoing::Empty;
         if !self.frames.respond(self.id, &block, is_whole) {
             return Err(http1::Misuse::Order);
