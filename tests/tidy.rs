@@ -31,7 +31,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["units"]),
     ("balance", &["model", "units"]),
     ("runtime", &["units"]),
-    ("netem", &["link", "runtime", "units"]),
+    // `netsim` and `tcp` for connections whose TCP is modeled: what crosses the link in their place is theirs.
+    ("netem", &["link", "netsim", "runtime", "tcp", "units"]),
     // `runtime` for its contracts only: nothing here makes a system call.
     ("netsim", &["link", "runtime", "tcp", "units"]),
     ("profiler", &["runtime", "units"]),

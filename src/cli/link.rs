@@ -11,13 +11,14 @@ Examples:
   weir link 'rate=1.5M rtt=90ms loss=burst:1%,30%' -- sh
   weir link cable --initcwnd 2 --up rate=256k --queue 20p -- COMMAND
   weir link wan -- weir link ppp -- COMMAND            links nest
+  weir link ppp --stack windows-nt-4.0,sunos-4.1.3 -- curl http://198.18.0.1:8080/
   weir link --calibrate                                measure how exact links are here
   weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  without namespaces
 
 The command reaches this machine at 198.18.0.1 (also in WEIR_LINK_GATEWAY), including servers that
 listen here on 0.0.0.0, 127.0.0.1 or ::1. A relay terminates the TCP connections of the link, so the
 server's own TCP is not on the link. With --far, the server runs at the far end, and its own TCP is
-on the link.
+on the link. With --stack, the TCP on the link is a model of the named stack in either case.
 
 Flags override the words of LINK, and the words override the preset. Without a preset and settings,
 the link neither limits, delays nor loses packets.
@@ -87,7 +88,18 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "BACKEND", help_heading = "Emulation")]
     pub(crate) backend: Option<Backend>,
 
-    /// Random seed for loss and jitter
+    /// Replaces the TCP on the link by a model of this stack, or of one stack for COMMAND's host and one for the far
+    /// host: sunos-4.1.3, solaris-2.5, 4.4bsd, digital-unix-4.0, linux-2.0, windows-nt-4.0, linux-6
+    #[arg(long, value_name = "NEAR[,FAR]", conflicts_with_all = ["proxy", "calibrate", "settings"],
+        help_heading = "Hosts")]
+    pub(crate) stack: Option<String>,
+
+    /// Switches off Nagle's algorithm in the modeled TCP of these hosts, as TCP_NODELAY does [default: the stack's own
+    /// setting on both]
+    #[arg(long, value_name = "HOSTS", requires = "stack", help_heading = "Hosts")]
+    pub(crate) stack_nodelay: Option<Hosts>,
+
+    /// Random seed for loss and jitter, and for timers and sequence numbers of --stack
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Emulation")]
     pub(crate) seed: u64,
 
@@ -123,6 +135,17 @@ fn far_ready(text: &str) -> Result<FarReady, String> {
             _ => Err("write any, no, or a port".to_owned()),
         },
     }
+}
+
+/// Some of the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hosts {
+    /// The host of the command
+    Near,
+    /// The host at the far end
+    Far,
+    /// Both hosts
+    Both,
 }
 
 /// Transport of the emulated packets.

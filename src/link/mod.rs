@@ -5,6 +5,7 @@ mod calibrate;
 mod list;
 mod proxy;
 mod record;
+mod stack;
 mod words;
 
 use crate::cli::link::{Backend, FarReady, Flags};
@@ -101,11 +102,13 @@ fn ended(code: u8, trouble: &record::Trouble) -> Result<ExitCode, Failure> {
 fn plan(flags: &Flags) -> Result<Plan, Failure> {
     let limits = link::Limits::default();
     let (profile, hosts) = words::read(flags, &limits)?;
+    let tcp = stack::read(flags, &hosts)?;
     Ok(Plan {
         profile,
         seed: Seed(flags.seed),
         limits,
         hosts,
+        tcp,
         backend: flags.backend.map(|backend| match backend {
             Backend::Veth => netem::Backend::Veth,
             Backend::Tun => netem::Backend::Tun,

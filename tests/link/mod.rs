@@ -11,6 +11,7 @@ mod capture;
 mod keys;
 mod proxy;
 mod ready;
+mod stack;
 mod visits;
 
 use crate::cli::{WEIR, text, weir};

@@ -12,6 +12,9 @@
 //! well where `/dev/net/tun` can be opened. The outside is reached through the [`relay`]; a second command, run at the far
 //! end, is reached directly. Namespaces, interfaces and routes disappear with the process, however it ends.
 //!
+//! With modeled TCP ([`Plan::tcp`]), the command's connections end beside it, and those of a [`Bridge`](netsim::Bridge) cross
+//! the link in their place ([`stacked`]).
+//!
 //! The caller decides all parameters: profile and settings.
 
 mod aged;
@@ -27,9 +30,11 @@ pub mod proxy;
 mod ready;
 mod relay;
 mod setup;
+mod stacked;
 
 use core::fmt;
 use link::{Counters, Direction, Profile};
+use netsim::BridgeHost;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -91,6 +96,9 @@ pub struct Plan {
     pub hosts: HostSettings,
     /// The required back end; `None`: choose.
     pub backend: Option<Backend>,
+    /// Modeled TCP of the near and the far host, which replaces that of the kernel on the link; `hosts` is then without
+    /// effect on it. `None`: the kernel's.
+    pub tcp: Option<[BridgeHost; 2]>,
 }
 
 /// A report while the link runs.

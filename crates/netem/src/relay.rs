@@ -60,7 +60,7 @@ impl Door {
 }
 
 /// Source and destination, if the packet is the SYN of a new connection.
-fn connection(ip: &[u8]) -> Option<Key> {
+pub(super) fn connection(ip: &[u8]) -> Option<Key> {
     let header = usize::from(ip.first()? & 15) * 4;
     let is_first_of_tcp = ip.get(9) == Some(&6) && ip.get(6)? & 0x3f == 0 && ip.get(7) == Some(&0);
     let tcp = ip.get(header..)?;
@@ -84,9 +84,9 @@ fn connection(ip: &[u8]) -> Option<Key> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    from: SocketAddrV4,
-    to: SocketAddrV4,
+pub(super) struct Key {
+    pub(super) from: SocketAddrV4,
+    pub(super) to: SocketAddrV4,
 }
 
 /// One direction of a pair.
@@ -154,7 +154,7 @@ impl Half {
     }
 }
 
-fn waits(error: &io::Error) -> bool {
+pub(super) fn waits(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
@@ -289,23 +289,14 @@ impl Relay {
                 _ => return self.let_on(frame),
             }
         }
-        let to = key.to;
-        let outside = if *to.ip() == self.gateway {
-            let mut all = vec![SocketAddr::from((self.host, to.port()))];
-            if self.host.is_loopback() {
-                all.insert(0, SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), to.port()));
-            }
-            all
-        } else {
-            vec![SocketAddr::V4(to)]
-        };
+        let outside = outside(key.to, self.gateway, self.host);
         self.connect(poll, outside, key, frame);
     }
 
     /// Tries the last of these addresses, then those before it.
     fn connect(&mut self, poll: impl std::os::fd::AsFd, mut to: Vec<SocketAddr>, key: Key, frame: Frame) {
         while let Some(address) = to.pop() {
-            match dial(address) {
+            match dial(address, |_| Ok(())) {
                 Ok((socket, true)) => {
                     self.parked.insert(key, socket);
                     return self.let_on(frame);
@@ -423,11 +414,23 @@ impl Relay {
     }
 }
 
-fn is_refusal(error: &io::Error) -> bool {
+/// Addresses of `to` outside, the one to try first last. `host` is the outside address of the gateway.
+pub(super) fn outside(to: SocketAddrV4, gateway: Ipv4Addr, host: Ipv4Addr) -> Vec<SocketAddr> {
+    if *to.ip() != gateway {
+        return vec![SocketAddr::V4(to)];
+    }
+    let mut all = vec![SocketAddr::from((host, to.port()))];
+    if host.is_loopback() {
+        all.insert(0, SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), to.port()));
+    }
+    all
+}
+
+pub(super) fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-fn listen(at: SocketAddrV4) -> io::Result<Socket> {
+pub(super) fn listen(at: SocketAddrV4) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::IPV4,
         Type::STREAM.nonblocking().cloexec(),
@@ -439,14 +442,18 @@ fn listen(at: SocketAddrV4) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A connection outside, and whether it is already established.
-fn dial(to: SocketAddr) -> io::Result<(Socket, bool)> {
+/// A connection, and whether it is already established. `prepare` sets the socket up before it connects.
+pub(super) fn dial(
+    to: SocketAddr,
+    prepare: impl FnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<(Socket, bool)> {
     let socket = Socket::new(
         Domain::for_address(to),
         Type::STREAM.nonblocking().cloexec(),
         Some(Protocol::TCP),
     )?;
     socket.set_tcp_nodelay(true)?;
+    prepare(&socket)?;
     match socket.connect(&SockAddr::from(to)) {
         Ok(()) => Ok((socket, true)),
         Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Ok((socket, false)),

@@ -10,8 +10,10 @@ use crate::netlink::{Mac, Metrics, Netlink};
 use crate::netns::Netns;
 use crate::port::Port;
 use crate::relay::{Door, Relay};
+use crate::stacked::{Ends, Stacked};
 use crate::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Settings, Tally, is_nested};
 use link::{LossModel, Path, Profile, Way};
+use netsim::{Bridge, BridgeHost, BridgeLimits};
 use runtime::bell::Bell;
 use runtime::{clock, sys};
 use rustix::thread::CapabilitySet;
@@ -34,11 +36,16 @@ const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
 /// The largest MTU of a TUN device: Linux keeps room for an Ethernet header (`drivers/net/tun.c`).
 const TUN_MTU_MAX: u32 = MTU_MAX - 14;
+/// Smallest, initial and largest kernel buffer of a program's sockets beside modeled TCP, in bytes. Small, because bytes
+/// that wait in them are not in the model's buffers.
+const PROGRAM_BUFFERS: &str = "4096 16384 16384";
 
 /// Everything but the emulator, which starts with the command.
 pub(super) struct Setup {
     pub(super) near: Netns,
     pub(super) far: Netns,
+    /// Where the command's cable ends if TCP is modeled. Otherwise it ends at the far host.
+    desk: Option<Netns>,
     pub(super) backend: Backend,
     pub(super) reasons: Vec<String>,
     ports: Option<[Port; 2]>,
@@ -56,6 +63,8 @@ pub(super) struct Running {
     pub(super) origin: Instant,
     emulator: Worker,
     relay: Option<(Worker, Arc<Bell>, Arc<AtomicBool>)>,
+    /// The counters of a link between modeled TCPs. The emulator then carries only the command's cable.
+    modeled: Option<Arc<Mutex<Tally>>>,
 }
 
 impl Setup {
@@ -64,12 +73,21 @@ impl Setup {
         possible(mtu.unwrap_or(USUAL_MTU), plan.backend)?;
         let mut reasons = vec![enter_user_namespace()?];
         let hosts = aged::completed(&plan.hosts);
-        let offload = mtu.is_none() && is_unshaped(&plan.profile);
         let near = Netns::new("near").map_err(no_namespace)?;
         let far = Netns::new("far").map_err(no_namespace)?;
-        let mtu = mtu.unwrap_or(USUAL_MTU);
-        let try_veth = || veth(&near, &far, mtu, offload, &hosts);
-        let try_tun = || tun(&near, &far, mtu, &hosts);
+        let desk = match &plan.tcp {
+            Some(tcp) => {
+                reasons.push(stacks_of(tcp));
+                Some(Netns::new("desk").map_err(no_namespace)?)
+            }
+            None => None,
+        };
+        // With modeled TCP, the cable shapes nothing: the link is between the models.
+        let offload = desk.is_some() || mtu.is_none() && is_unshaped(&plan.profile);
+        let mtu = mtu.filter(|_| desk.is_none()).unwrap_or(USUAL_MTU);
+        let other = desk.as_ref().unwrap_or(&far);
+        let try_veth = || veth(&near, other, mtu, offload, &hosts);
+        let try_tun = || tun(&near, other, mtu, &hosts);
         let (ports, backend) = match plan.backend {
             Some(Backend::Tun) => {
                 reasons.push("TUN was requested".to_owned());
@@ -94,8 +112,11 @@ impl Setup {
                 Err(fault) => return Err(fault),
             },
         };
+        if let Some(desk) = &desk {
+            beside_models(&near, desk, &far)?;
+        }
         let offload = offload && backend == Backend::Veth;
-        if offload {
+        if offload && desk.is_none() {
             reasons.push(
                 "the profile shapes nothing per packet, so segments of up to 64 KiB pass whole".to_owned(),
             );
@@ -103,6 +124,7 @@ impl Setup {
         Ok(Setup {
             near,
             far,
+            desk,
             backend,
             reasons,
             ports: Some(ports),
@@ -123,10 +145,13 @@ impl Setup {
     pub(super) fn start(
         &mut self,
         plan: &Plan,
-        watch: Option<Watch>,
+        mut watch: Option<Watch>,
         relays: bool,
     ) -> Result<Running, Fault> {
         let mut profile = plan.profile.clone();
+        if self.desk.is_some() {
+            profile = Profile::default();
+        }
         if self.offload {
             profile.up.mtu = None;
             profile.down.mtu = None;
@@ -139,23 +164,51 @@ impl Setup {
         });
         let mut door = None;
         let mut relay = None;
+        let mut modeled = None;
         if relays {
             let (to, news) = channel();
             let (back, returned) = channel();
             let bell = Arc::new(bell()?);
             let stop = Arc::new(AtomicBool::new(false));
             let host = if is_nested() { GATEWAY } else { Ipv4Addr::LOCALHOST };
-            let relaying = Relay::new(
-                self.far.clone(),
-                GATEWAY,
-                host,
-                news,
-                Arc::clone(&bell),
-                back,
-                Arc::clone(&control),
-                Arc::clone(&stop),
-            );
-            let thread = thread("relay", move || relaying.run())?;
+            let thread = if let (Some(tcp), Some(desk)) = (&plan.tcp, &self.desk) {
+                let tally = Arc::new(Mutex::new(Tally::default()));
+                modeled = Some(Arc::clone(&tally));
+                let watch = watch.take();
+                let captures = watch.as_ref().is_some_and(|watch| watch.frames);
+                let limits = BridgeLimits {
+                    link: plan.limits.clone(),
+                    ..BridgeLimits::default()
+                };
+                let [near, far] = tcp;
+                let bridge = Bridge::new(&plan.profile, [near, far], plan.seed, limits, captures);
+                let ends = Ends {
+                    desk: desk.clone(),
+                    far: self.far.clone(),
+                    host,
+                    news,
+                    bell: Arc::clone(&bell),
+                    back,
+                    cable: Arc::clone(&control),
+                    stop: Arc::clone(&stop),
+                    tally,
+                    watch,
+                };
+                let stacked = Stacked::new(bridge, ends).map_err(Fault::at("epoll"))?;
+                thread("modeled TCP", move || stacked.run())?
+            } else {
+                let relaying = Relay::new(
+                    self.far.clone(),
+                    GATEWAY,
+                    host,
+                    news,
+                    Arc::clone(&bell),
+                    back,
+                    Arc::clone(&control),
+                    Arc::clone(&stop),
+                );
+                thread("relay", move || relaying.run())?
+            };
             door = Some((
                 Door {
                     to,
@@ -183,6 +236,7 @@ impl Setup {
             origin,
             emulator: thread("emulator", move || emulator.run())?,
             relay,
+            modeled,
         })
     }
 }
@@ -198,9 +252,24 @@ impl Running {
         self.control.stop.store(true, Ordering::Release);
         self.control.bell.ring();
         report(self.emulator, "the emulator");
-        let tally = self.control.tally.lock();
-        tally.map_or_else(|poisoned| poisoned.into_inner().clone(), |tally| tally.clone())
+        let carried = latest(&self.control.tally);
+        let Some(modeled) = self.modeled else {
+            return carried;
+        };
+        // Packets that the cable loses or delays falsify the run as those of the link do.
+        let mut tally = latest(&modeled);
+        tally.refused += carried.refused;
+        tally.overflowed += carried.overflowed;
+        tally.late += carried.late;
+        tally.late_max = tally.late_max.max(carried.late_max);
+        tally.cpu += carried.cpu;
+        tally
     }
+}
+
+fn latest(tally: &Mutex<Tally>) -> Tally {
+    let tally = tally.lock();
+    tally.map_or_else(|poisoned| poisoned.into_inner().clone(), |tally| tally.clone())
 }
 
 fn report(thread: Worker, who: &str) {
@@ -494,6 +563,51 @@ fn settle(kernel: &Netlink, end: &End, ethernet: bool, hosts: &HostSettings) -> 
         .map_err(step("setting the default route"))
 }
 
+/// What `-v` says of modeled TCP.
+fn stacks_of([near, far]: &[BridgeHost; 2]) -> String {
+    format!(
+        "TCP on the link is modeled: {} at the near end, {} at the far end",
+        near.stack.name, far.stack.name
+    )
+}
+
+/// Prepares the namespaces of a link between modeled TCPs: that of the command, that where its cable ends, and that of the
+/// far host, which has no cable.
+fn beside_models(near: &Netns, desk: &Netns, far: &Netns) -> Result<(), Fault> {
+    let thread = || Fault::at("a thread");
+    near.call(small_buffers).map_err(thread())??;
+    // An answer to a ping would have crossed no link.
+    desk.call(|| set("icmp_echo_ignore_all", "1"))
+        .map_err(thread())??;
+    far.call(|| {
+        prepare(&HostSettings::default(), true)?;
+        small_buffers()?;
+        let kernel = Netlink::open().map_err(Fault::at("opening rtnetlink"))?;
+        let settle = || {
+            let loopback = kernel.index("lo")?;
+            // Segments as on a wire: a kernel waits long before it sends segments of 64 KiB into small buffers.
+            kernel.mtu(loopback, USUAL_MTU)?;
+            kernel.up(loopback)?;
+            kernel.address(loopback, GATEWAY)?;
+            kernel.everybody_is_here(loopback)
+        };
+        settle().map_err(Fault::at("setting up the loopback of the far host"))
+    })
+    .map_err(thread())?
+}
+
+/// Gives the programs of a namespace small kernel buffers.
+fn small_buffers() -> Result<(), Fault> {
+    set("tcp_rmem", PROGRAM_BUFFERS)?;
+    set("tcp_wmem", PROGRAM_BUFFERS)
+}
+
+/// Writes a file below /proc/sys/net/ipv4 of the calling thread's namespace.
+fn set(name: &str, value: &str) -> Result<(), Fault> {
+    let file = format!("/proc/sys/net/ipv4/{name}");
+    std::fs::write(&file, value).map_err(Fault::at(format!("sysctl net.ipv4.{name} = {value}")))
+}
+
 fn no_ipv6() {
     // Without IPv6 in the kernel there is nothing to disable.
     for which in ["all", "default"] {
@@ -504,10 +618,6 @@ fn no_ipv6() {
 /// Sets the TCP options of a namespace.
 fn prepare(hosts: &HostSettings, is_far: bool) -> Result<(), Fault> {
     no_ipv6();
-    let set = |name: &str, value: &str| {
-        let file = format!("/proc/sys/net/ipv4/{name}");
-        std::fs::write(&file, value).map_err(Fault::at(format!("sysctl net.ipv4.{name} = {value}")))
-    };
     if hosts.aged {
         for (name, value) in aged::OFF {
             match set(name, value) {

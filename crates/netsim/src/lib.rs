@@ -7,6 +7,7 @@
 //! A host has one processor, shared by its connections. Work takes time on it ([`Work::run`]), and so does a read; an
 //! ACK that depends on reading therefore waits for the processor.
 
+mod bridge;
 mod dialing;
 mod host;
 mod hosted;
@@ -17,6 +18,7 @@ mod tally;
 #[expect(dead_code, reason = "the drivers of `runtime` use all of it")]
 mod toy;
 
+pub use bridge::{Bridge, BridgeHost, BridgeLimits, Pair, Passing, Side, Turn};
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 pub use dialing::{Dialing, Effort, Price};
 use host::Host;

@@ -565,6 +565,11 @@ impl Endpoint {
         }
         let window = u64::from(segment.window) << self.scaling.map_or(0, |scaling| scaling.peer);
         let same_window = window == self.sender.window;
+        if self.sender.window == 0 && window > 0 && moved == 0 && self.sender.is_outstanding() {
+            // The window opens: what probed it was discarded, and is sent again with what follows.
+            self.sender.next = self.sender.una;
+            self.rto.progress();
+        }
         self.sender.window = window;
         self.sender.window_max = self.sender.window_max.max(window);
         if moved > 0 {
@@ -892,6 +897,16 @@ impl Endpoint {
     }
 
     fn retransmit(&mut self, now: Instant) {
+        if self.sender.una > 0 && self.sender.window == 0 {
+            // The byte that probed the shut window was discarded, not lost. The peer may keep its window shut for as
+            // long as it likes (RFC 9293, section 3.8.6.1).
+            self.rto.back_off();
+            self.timing = None;
+            self.sender.next = self.sender.una;
+            self.timer = Timer::Off;
+            self.output_forced(now);
+            return;
+        }
         if self.rto.expiries() >= self.setup.limits.expiries_max {
             self.drop_connection(Closed::TimedOut);
             return;

@@ -1,9 +1,9 @@
-//! A segment as the bytes of an IPv4 packet, checksums included (RFC 791, RFC 9293, RFC 1071).
+//! A segment as the bytes of an IPv4 packet, checksums included (RFC 791, RFC 9293, RFC 1071), and back.
 //!
-//! Lays out the options of a SYN in Linux's order.
+//! Lays out the options of a SYN in Linux's order. Reads them in any order.
 
-use crate::segment::Segment;
-use core::net::SocketAddrV4;
+use crate::segment::{Flags, Segment, Stamps};
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 /// The IPv4 packet that carries `segment`, with IP identification `id`.
 pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, segment: &Segment) -> Vec<u8> {
@@ -67,6 +67,90 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
     packet
 }
 
+/// A packet's source, destination and segment: the inverse of [`ipv4_packet`].
+///
+/// Skips options that a [`Segment`] does not have, and does not verify checksums. `None` if the packet is a fragment, is
+/// cut short, or carries another protocol than TCP over IPv4.
+pub fn parse_ipv4_packet(packet: &[u8]) -> Option<(SocketAddrV4, SocketAddrV4, Segment)> {
+    let first = *packet.first()?;
+    let (header, total) = (usize::from(first & 15) * 4, usize::from(be16(packet, 2)?));
+    let is_fragment = be16(packet, 6)? & 0x3fff != 0;
+    if first >> 4 != 4 || header < 20 || is_fragment || *packet.get(9)? != 6 {
+        return None;
+    }
+    let address = |at: usize| Some(Ipv4Addr::from(be32(packet, at)?));
+    let tcp = packet.get(header..total)?;
+    let data = usize::from(*tcp.get(12)? >> 4) * 4;
+    if data < 20 {
+        return None;
+    }
+    let (options, payload) = (tcp.get(20..data)?, tcp.get(data..)?);
+    let bits = *tcp.get(13)?;
+    let mut segment = Segment {
+        seq: be32(tcp, 4)?,
+        ack: be32(tcp, 8)?,
+        flags: Flags {
+            fin: bits & 1 != 0,
+            syn: bits & 2 != 0,
+            rst: bits & 4 != 0,
+            psh: bits & 8 != 0,
+            ack: bits & 16 != 0,
+        },
+        window: be16(tcp, 14)?,
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        sacks: Vec::new(),
+        stamps: None,
+        payload: payload.to_vec(),
+    };
+    read_options(options, &mut segment)?;
+    let source = SocketAddrV4::new(address(12)?, be16(tcp, 0)?);
+    let destination = SocketAddrV4::new(address(16)?, be16(tcp, 2)?);
+    Some((source, destination, segment))
+}
+
+/// Fills in the options of `segment`; `None` if the last one is cut short.
+fn read_options(mut options: &[u8], segment: &mut Segment) -> Option<()> {
+    loop {
+        let length = match options {
+            // The end of the list; the rest is padding.
+            [] | [0, ..] => return Some(()),
+            [1, ..] => 1,
+            [_, length, ..] if *length >= 2 => usize::from(*length),
+            _ => return None,
+        };
+        let option = options.get(..length)?;
+        match option {
+            [2, 4, ..] => segment.mss = be16(option, 2),
+            [3, 3, shift] => segment.window_scale = Some(*shift),
+            [4, 2] => segment.sack_permitted = true,
+            [5, _, ranges @ ..] => {
+                let edges = |range: &[u8]| Some((be32(range, 0)?, be32(range, 4)?));
+                segment.sacks = ranges.chunks_exact(8).filter_map(edges).collect();
+            }
+            [8, 10, ..] => {
+                segment.stamps = Some(Stamps {
+                    value: be32(option, 2)?,
+                    echo: be32(option, 6)?,
+                });
+            }
+            _ => {}
+        }
+        options = &options[length..];
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    let two = bytes.get(at..at + 2)?;
+    Some(u16::from_be_bytes([two[0], two[1]]))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at + 4)?;
+    Some(u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+}
+
 fn sum_words(bytes: &[u8]) -> u64 {
     bytes
         .chunks(2)
@@ -85,7 +169,6 @@ fn checksum(bytes: &[u8], start: u64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{Flags, Stamps};
 
     fn check(stamps: Option<Stamps>, options: &[u8]) {
         check_of(plain(stamps), options);
@@ -111,12 +194,15 @@ mod tests {
     }
 
     fn check_of(segment: Segment, options: &[u8]) {
-        let packet = ipv4_packet(
-            "10.0.0.1:40000".parse().unwrap(),
-            "10.0.0.2:80".parse().unwrap(),
-            1,
-            &segment,
+        let ends = ["10.0.0.1:40000".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
+        let packet = ipv4_packet(ends[0], ends[1], 1, &segment);
+        assert_eq!(
+            parse_ipv4_packet(&packet),
+            Some((ends[0], ends[1], segment.clone()))
         );
+        for n in 0..packet.len() {
+            assert_eq!(parse_ipv4_packet(&packet[..n]), None, "{n}");
+        }
         let length = 20 + options.len() + 3;
         assert_eq!(packet.len(), 20 + length);
         assert_eq!(packet.len() as u64, segment.packet_bytes());
@@ -126,6 +212,55 @@ mod tests {
         assert_eq!(checksum(&packet[..20], 0), 0);
         let pseudo = sum_words(&packet[12..20]) + 6 + length as u64;
         assert_eq!(checksum(&packet[20..], pseudo), 0);
+    }
+
+    /// A packet whose option list is `options`, which must be a multiple of four bytes.
+    fn with_options(options: &[u8]) -> Vec<u8> {
+        let (source, destination) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
+        let bare = Segment {
+            mss: None,
+            payload: Vec::new(),
+            ..plain(None)
+        };
+        let mut packet = ipv4_packet(source, destination, 1, &bare);
+        packet.extend_from_slice(options);
+        let total = packet.len() as u16;
+        packet[2..4].copy_from_slice(&total.to_be_bytes());
+        packet[32] = ((20 + options.len()) as u8 / 4) << 4;
+        packet
+    }
+
+    #[test]
+    fn options_are_read_in_any_order_and_unknown_ones_are_skipped() {
+        let read = |options: &[u8]| parse_ipv4_packet(&with_options(options)).map(|(.., segment)| segment);
+        let segment = read(&[1, 254, 4, 9, 9, 3, 3, 2, 2, 4, 2, 24]).expect("whole options");
+        assert_eq!((segment.mss, segment.window_scale), (Some(536), Some(2)));
+        // What follows the end of the list is padding.
+        let segment = read(&[4, 2, 0, 2]).expect("whole options");
+        assert!(segment.sack_permitted && segment.mss.is_none());
+        // A length of one or zero would never end; a length beyond the header is cut short.
+        for options in [[8, 0, 0, 0], [8, 1, 0, 0], [8, 10, 0, 0], [1, 1, 1, 8]] {
+            assert_eq!(read(&options), None, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn only_whole_tcp_over_ipv4_is_read() {
+        let good = with_options(&[]);
+        assert!(parse_ipv4_packet(&good).is_some());
+        for (at, byte) in [
+            (0, 0x65),
+            (0, 0x44),
+            (6, 0x20),
+            (7, 1),
+            (9, 17),
+            (32, 0x40),
+            (32, 0x60),
+        ] {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            assert_eq!(parse_ipv4_packet(&bad), None, "byte {at} = {byte:#x}");
+        }
     }
 
     #[test]
