@@ -398,3 +398,17 @@ on_strategy!(loops, LOOPS: a_fresh_response_is_served_without_the_upstream, a_st
     a_stale_response_is_served_while_it_is_validated, errors_are_kept_for_a_while_if_the_rule_says_so,
     a_response_without_an_upstream_is_still_served, stored_responses_are_purged);
 on_strategy!(one_loop_uring, ONE_LOOP_URING: a_fresh_response_is_served_without_the_upstream, one_request_goes_for_many);
+
+/// RFC 9110 section 7.6.3.
+#[test]
+fn a_response_from_the_cache_names_the_proxies_it_passed() {
+    let tree = tree();
+    let upstream =
+        numbered(|_, _| response("200 OK", "Cache-Control: max-age=60\r\nVia: 1.0 inner\r\n", "x"));
+    let server = launch(Strategy::LOOPS, &tree, &upstream, "true");
+    for is_hit in [false, true] {
+        let got = server.connect().get("/api/a");
+        assert_eq!(got.must("Via"), "1.0 inner, 1.1 weir");
+        assert_eq!(got.must("Cache-Status").contains("; hit"), is_hit);
+    }
+}

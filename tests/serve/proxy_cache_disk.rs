@@ -3,6 +3,7 @@
 use crate::serve::process::{Launch, Server, Strategy, eventually, signal};
 use crate::serve::proxy::{Upstream, request};
 use crate::serve::tree::Tree;
+use crate::serve::wire::head;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -200,6 +201,61 @@ fn a_full_disk_costs_no_response() {
         "{}",
         server.stderr()
     );
+}
+
+/// Reads that never end: pipes that nobody writes to, in place of files. All other requests are answered, those that
+/// wait go to the upstream, and the server stops.
+#[test]
+fn a_disk_that_hangs_stalls_no_other_request() {
+    let tree = Tree::new();
+    let upstream = numbered();
+    let folder = tree.join("cache");
+    let config = configured(&tree, &upstream, &folder);
+    // Longer than this test may take: nobody may wait for the disk that long.
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    let patient = text.replace("[proxy.cache]", "first-byte-timeout = \"30m\"\n[proxy.cache]");
+    std::fs::write(&config, patient).expect("the configuration");
+    let mut server = launch(&config).start();
+    for (path, expected) in [("/api/a", 1), ("/api/b", 2)] {
+        assert_eq!(number(&server, path).0, expected);
+    }
+    wait_for(&server, "disk_writes_total", 2);
+    assert_eq!(server.stop(), 0);
+    let mut server = launch(&config).start();
+    found(&server, 2);
+    let entries = std::fs::read_dir(&folder).expect("the folder");
+    let files = entries.map(|entry| entry.expect("an entry").path());
+    let records: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == "record"))
+        .collect();
+    assert_eq!(records.len(), 2, "{records:?}");
+    for record in records {
+        std::fs::remove_file(&record).expect("the file");
+        let made = Command::new("mkfifo").arg(&record).status();
+        assert!(made.expect("mkfifo").success());
+    }
+    let mut waiting = server.connect();
+    waiting.send(head("GET", "/api/a", &[]));
+    // Files, and responses that are not on the disk.
+    assert_eq!(server.connect().get("/a.txt").text(), "a file");
+    let (of_c, _) = number(&server, "/api/c");
+    // One of the two waits for the other's read for a while.
+    let (of_b, _) = number(&server, "/api/b");
+    let got = waiting.receive("GET");
+    assert_eq!((got.status, got.text().len()), (200, LENGTH));
+    let of_a: u64 = got.text().trim_start_matches('0').parse().expect("a number");
+    let mut numbers = [of_a, of_b, of_c];
+    numbers.sort_unstable();
+    assert_eq!(numbers, [3, 4, 5], "all came from the upstream");
+    // Memory has them now.
+    assert_eq!(number(&server, "/api/a").0, of_a);
+    assert!(metric(&server, "disk_errors_total") >= 1);
+    eventually("a complaint", || {
+        let said = server.stderr();
+        said.contains("the disk does not answer; check the disk")
+            .then_some(())
+    });
+    assert_eq!(server.stop(), 0, "it does not wait for the disk");
 }
 
 #[test]

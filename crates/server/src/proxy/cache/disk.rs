@@ -39,6 +39,12 @@ const READS_MAX: usize = 1_024;
 /// Bytes of a file that are read to know what it is. Longer heads need another read.
 const FIRST_READ: u64 = 4 << 10;
 
+/// Seconds after which a read hangs. Until it ends, requests go to the upstream instead of waiting behind it.
+const HANGS: i64 = 2;
+
+/// No read is under way.
+const IDLE: i64 = i64::MAX;
+
 /// Seconds between two complaints, and between two attempts to take the folder.
 const PAUSE: i64 = 10;
 
@@ -78,6 +84,17 @@ struct Shared {
     /// Seconds of civil time of the last attempt to take the folder.
     tried: AtomicI64,
     complained: AtomicI64,
+    /// Seconds of civil time at which the read under way began, or [`IDLE`].
+    reading_since: AtomicI64,
+}
+
+/// A read under way, until dropped.
+struct Reading<'s>(&'s AtomicI64);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.store(IDLE, Ordering::Relaxed);
+    }
 }
 
 /// What a disk holds.
@@ -106,6 +123,7 @@ impl Disk {
             folder: OnceLock::new(),
             tried: AtomicI64::new(i64::MIN),
             complained: AtomicI64::new(i64::MIN),
+            reading_since: AtomicI64::new(IDLE),
         });
         let (writes, reads) = (Arc::clone(&shared), Arc::clone(&shared));
         Some(Disk {
@@ -114,6 +132,8 @@ impl Disk {
                 writes.work(job, now)
             }),
             reader: Background::new("weir-cache-read", READS_MAX, move |load: Load, now| {
+                reads.reading_since.store(now.secs, Ordering::Relaxed);
+                let _reading = Reading(&reads.reading_since);
                 reads.load(load.place, now);
             }),
         })
@@ -152,6 +172,19 @@ impl Disk {
         let waiter = lead.waiter();
         let is_taken = self.reader.offer(Load { place, _lead: lead });
         is_taken.then_some(waiter)
+    }
+
+    /// Whether the read under way takes so long that nobody should wait for the next.
+    pub(super) fn hangs(&self, now: UnixTime) -> bool {
+        let since = self.shared.reading_since.load(Ordering::Relaxed);
+        now.secs.saturating_sub(since) >= HANGS
+    }
+
+    /// A request waited in vain for a read.
+    pub(super) fn was_late(&self, now: UnixTime) {
+        let late = io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");
+        self.shared
+            .complain("a response was not read in time", &late, now);
     }
 
     /// Writes a response in place of the one for the same request fields. A part of one is not written.
@@ -218,6 +251,7 @@ impl Shared {
                     "free space there, or lower `disk-size`"
                 }
                 io::ErrorKind::ResourceBusy => "name another folder for each cache",
+                io::ErrorKind::TimedOut => "check the disk; until it answers, requests go to the upstream",
                 _ => "the user of the server needs to create, read and remove files there",
             };
             tracing::warn!(

@@ -60,6 +60,10 @@ pub(crate) struct Cached {
     has_waited: bool,
     /// It waited for a response from the disk.
     has_loaded: bool,
+    /// The wait for the disk that is under way.
+    loading: Option<Waiter>,
+    /// The disk did not answer in time. The request goes to the upstream alone: others for its target wait for the disk.
+    is_disk_late: bool,
     lead: Option<Lead>,
     /// A stale response is served, and a request of the server's own validates it.
     refresh: Option<Lead>,
@@ -113,6 +117,8 @@ impl Cached {
             waiter: None,
             has_waited: false,
             has_loaded: false,
+            loading: None,
+            is_disk_late: false,
             lead: None,
             refresh: None,
             status: CacheStatus::default(),
@@ -191,6 +197,15 @@ impl Cached {
             self.status.forwarded = Some(Forwarded::Method);
             return Step::Go;
         }
+        if self.loading.take().is_some_and(|waiter| !waiter.is_over()) {
+            self.is_disk_late = true;
+            // Otherwise, it is another request that takes long.
+            if let Some(disk) = &self.cache.disk
+                && disk.hangs(wall)
+            {
+                disk.was_late(wall);
+            }
+        }
         let found = match self.found.take() {
             Some(found) => found,
             None => {
@@ -198,7 +213,7 @@ impl Cached {
                 self.with_request(|request| self.cache.store.find(&self.key, request))
             }
         };
-        if !matches!(found, Lookup::Found(_)) && self.loads() {
+        if !matches!(found, Lookup::Found(_)) && self.loads(wall) {
             return Step::Wait;
         }
         let forwarded = match found {
@@ -249,7 +264,7 @@ impl Cached {
             self.reply = Some(Reply::of(504, &self.status));
             return Step::Serve;
         }
-        if !self.has_waited && self.may_collapse(wall) {
+        if !self.has_waited && !self.is_disk_late && self.may_collapse(wall) {
             match self.fly() {
                 Flown::Lead(lead) => self.lead = Some(lead),
                 Flown::Waiter(waiter) => {
@@ -267,20 +282,31 @@ impl Cached {
     }
 
     /// Has the response read from the disk, if it is there, or waits for that of another request.
-    fn loads(&mut self) -> bool {
+    fn loads(&mut self, wall: UnixTime) -> bool {
         let Some(disk) = self.cache.disk.as_ref().filter(|_| !self.has_loaded) else {
             return false;
         };
         let Some(place) = self.with_request(|request| disk.find(&self.key, request)) else {
             return false;
         };
+        if disk.hangs(wall) {
+            self.has_loaded = true;
+            self.is_disk_late = true;
+            return false;
+        }
         self.waiter = match self.fly() {
             Flown::Lead(lead) => disk.load(place, lead),
             Flown::Waiter(waiter) => Some(waiter),
             Flown::Alone => None,
         };
         self.has_loaded = true;
+        self.loading = self.waiter.clone();
         self.waiter.is_some()
+    }
+
+    /// Whether it waits for the disk.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.is_some()
     }
 
     fn hit(&mut self, object: &Object, wall: UnixTime) {
@@ -355,6 +381,8 @@ impl Cached {
             waiter: None,
             has_waited: true,
             has_loaded: true,
+            loading: None,
+            is_disk_late: false,
             lead: Some(lead),
             refresh: None,
             status: CacheStatus::default(),

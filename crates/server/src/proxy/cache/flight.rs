@@ -67,6 +67,7 @@ impl fmt::Debug for Lead {
 }
 
 /// A request that waits for another.
+#[derive(Clone)]
 pub(crate) struct Waiter(Arc<Flight>);
 
 impl fmt::Debug for Waiter {

@@ -6,6 +6,9 @@ use units::{Duration, Instant};
 /// Time after which an exchange looks again whether a host name was looked up.
 const RECHECK: Duration = Duration::from_millis(50);
 
+/// Longest wait for a response from the disk of a cache. Then the request goes to the upstream.
+const DISK_WAIT: Duration = Duration::from_secs(3);
+
 impl Forward {
     /// When the exchange is given up whatever happens, if at all.
     pub(crate) fn until(&self) -> Option<Instant> {
@@ -50,6 +53,9 @@ impl Forward {
         let rule = &self.route.rule;
         match self.link {
             Link::Queued if self.is_collecting() => None,
+            Link::Collapsed if self.cached.as_ref().is_some_and(|cached| cached.is_loading()) => {
+                Some(rule.first_byte_timeout.min(DISK_WAIT))
+            }
             Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             // Messages of a TLS handshake give it no more time.
