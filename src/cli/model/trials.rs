@@ -30,7 +30,7 @@ pub(crate) struct FitFlags {
 /// Flags of `weir model balance`.
 #[derive(Debug, Args)]
 pub(crate) struct BalanceFlags {
-    /// Replays the choices that a server recorded in this file (`balance-record` in [[proxy]]) through each policy
+    /// Replays the choices that a server recorded in this file (`balance-record` in `[[proxy]]`) through each policy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["upstreams", "duration"])]
     pub(crate) record: Option<PathBuf>,
 
