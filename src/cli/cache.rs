@@ -29,9 +29,9 @@ Bounds: \"infinite\" has room for everything; \"space-time\" and \"min\" know th
 apply to policies that load on demand. hinted and structured load ahead, so they may have more hits
 than a bound. Also compare the number of files that each policy read from disk (loads).
 
---shared judges the cache of [[proxy]] (docs/proxy.md) instead: GET and HEAD requests whose responses
-it would store or answer. A log has no Cache-Control, so --lifetime says how long responses are fresh.
-It reads the log once, and lists what it could not judge.
+--shared judges the cache of [[proxy]] (docs/proxy.md) instead: GET and HEAD requests whose
+responses it would store or answer. A log has no Cache-Control, so --lifetime says how long
+responses are fresh. It reads the log once, and lists what it could not judge.
 
 Exit codes: 0 done; 2 usage, missing log or nothing to replay; 4 the log cannot be read.";
 

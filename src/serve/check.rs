@@ -3,7 +3,7 @@
 
 use super::access_log::AccessLogs;
 use super::tls::Tls;
-use super::{open, rights};
+use super::{choices, open, rights};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::output;
@@ -56,9 +56,12 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
             });
         }
     }
+    if let Some(why) = choices::all(&config).find_map(cannot_be_written) {
+        return Err(flags.blame_file("balance-record", why));
+    }
     Tls::open(&config, flags, None, &Secret::default())?;
     let server = open(
-        config,
+        choices::without(config),
         Interprocess::default(),
         Additions::default(),
         &AccessLogs::default(),

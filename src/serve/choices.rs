@@ -10,6 +10,15 @@ pub(super) fn all(config: &Config) -> impl Iterator<Item = &Path> {
     config.proxies().filter_map(|rule| rule.balance_record.as_deref())
 }
 
+/// The same configuration without records, which a server creates when it opens them.
+pub(super) fn without(mut config: Config) -> Config {
+    let own = config.host.iter_mut().filter_map(|host| host.proxy.as_mut());
+    for rule in config.proxy.iter_mut().chain(own.flatten()) {
+        rule.balance_record = None;
+    }
+    config
+}
+
 /// Refuses a record of worker processes, each of which would record choices of its own.
 ///
 /// # Errors

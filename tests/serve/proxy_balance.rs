@@ -447,6 +447,36 @@ fn records_that_cannot_be_written_are_refused() {
     }
 }
 
+/// A check says what a start would say, and creates no file.
+#[test]
+fn a_check_creates_no_record() {
+    let tree = tree();
+    for (file, is_valid) in [("x", true), ("no/folder", false)] {
+        let record = tree.path().join(file);
+        let config = tree.write(
+            "weir.toml",
+            format!(
+                "root = \"{}\"\n[[proxy]]\npath = \"/api/*\"\nupstreams = [\"{GONE}\"]\nbalance-record = \"{}\"\n",
+                tree.path().display(),
+                record.display()
+            ),
+        );
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args([
+                "serve".as_ref(),
+                "--config".as_ref(),
+                config.as_os_str(),
+                "--check".as_ref(),
+            ])
+            .output()
+            .expect("the binary cargo just built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), is_valid, "{said}");
+        assert_eq!(said.contains("balance-record"), !is_valid, "{said}");
+        assert!(!record.exists());
+    }
+}
+
 #[test]
 fn settings_without_meaning_are_refused() {
     let tree = tree();

@@ -2,7 +2,7 @@
 //!
 //! A trusted peer may send one, of at most [`LENGTH_MAX`] characters that need no escaping anywhere. All other requests get one
 //! of this server, made of the number of their connection and their number within it by a keyed hash. So the same request has
-//! the same id wherever it is asked for, and nobody can tell one from another.
+//! the same id wherever it is asked for, and an id tells nothing about the next one.
 
 use crate::field_list::write_line;
 use http_semantics::request::RequestHead;

@@ -1003,7 +1003,12 @@ mod tests {
         let held: Vec<u16> = held.into_iter().map(|(process, _)| process).collect();
         assert_eq!(held, (1..=most).collect::<Vec<_>>());
         // The worker looks at its relays before it waits again.
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while ends[0].is_held() {
+            assert!(
+                std::time::Instant::now() < patience,
+                "the first relay is still held"
+            );
             std::thread::yield_now();
         }
         assert!(ends[1..].iter().all(Relay::is_held));
