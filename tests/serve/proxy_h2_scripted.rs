@@ -558,8 +558,8 @@ fn limits_on_streams_are_kept(strategy: Strategy) {
         assert_eq!(ask_at_once(&server, 3, 8, "POST"), all_echoed(3, 8));
     }
     assert!(upstream.most() <= 3, "{}", upstream.most());
-    // The bound of the rule.
-    let upstream = Scripted::start(&[Deed::With(2, &Deed::Echo)]);
+    // The bound of the rule. None is answered before all have come: a connection answered earlier would be used again.
+    let upstream = Scripted::start(&[Deed::With(2, &Deed::Gather(8))]);
     let server = launch(strategy, &tree, &[&upstream], "streams = 2");
     assert_eq!(ask_at_once(&server, 4, 2, "POST"), all_echoed(4, 2));
     assert_eq!((upstream.connections(), upstream.most()), (4, 2));
@@ -583,8 +583,8 @@ fn the_bounds_of_streams_hold(strategy: Strategy) {
     assert_eq!(post(&server, false, "first"), (200, "first".to_owned()));
     assert_eq!(ask_at_once(&server, 3, 2, "POST"), all_echoed(3, 2));
     assert_eq!((upstream.connections(), upstream.most()), (6, 1));
-    // The most that a rule can say: the upstream answers none before it has a thousand on a connection.
-    let upstream = Scripted::start(&[Deed::With(1_000, &Deed::Echo)]);
+    // The most that a rule can say: the upstream answers none before it has a thousand on each of two connections.
+    let upstream = Scripted::start(&[Deed::With(1_000, &Deed::Gather(2_000))]);
     let server = launch(strategy, &tree, &[&upstream], "streams = 1000");
     assert_eq!(ask_at_once(&server, 20, 100, "POST"), all_echoed(20, 100));
     assert_eq!((upstream.connections(), upstream.most()), (2, 1_000));
