@@ -75,7 +75,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     pub(crate) log: Option<PathBuf>,
 
-    /// Writes the TCP settings of both hosts when COMMAND has ended, as one JSON object
+    /// Writes the TCP settings of both hosts when COMMAND has ended, as one JSON object; with --stack, the names of the
+    /// modeled stacks
     #[arg(long, value_name = "FILE", conflicts_with_all = ["proxy", "calibrate"], help_heading = "Recording")]
     pub(crate) settings: Option<PathBuf>,
 
@@ -90,8 +91,7 @@ pub(crate) struct Flags {
 
     /// Replaces the TCP on the link by a model of this stack, or of one stack for COMMAND's host and one for the far
     /// host: sunos-4.1.3, solaris-2.5, 4.4bsd, digital-unix-4.0, linux-2.0, windows-nt-4.0, linux-6
-    #[arg(long, value_name = "NEAR[,FAR]", conflicts_with_all = ["proxy", "calibrate", "settings"],
-        help_heading = "Hosts")]
+    #[arg(long, value_name = "NEAR[,FAR]", conflicts_with_all = ["proxy", "calibrate"], help_heading = "Hosts")]
     pub(crate) stack: Option<String>,
 
     /// Switches off Nagle's algorithm in the modeled TCP of these hosts, as TCP_NODELAY does [default: the stack's own

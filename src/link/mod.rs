@@ -77,7 +77,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     let outcome = link.run(&plan, &commands, observer).map_err(refused)?;
     report(&outcome.tally, outcome.took);
     if let Some(path) = &flags.settings {
-        keep(path, &outcome.settings)?;
+        let settings = plan.tcp.as_ref().map_or(outcome.settings, stack::settings);
+        keep(path, &settings)?;
     }
     ended(outcome.code, &trouble)
 }

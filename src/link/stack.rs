@@ -2,7 +2,7 @@
 
 use crate::cli::link::{Flags, Hosts};
 use crate::failure::Failure;
-use netem::HostSettings;
+use netem::{HostSettings, Settings};
 use netsim::BridgeHost;
 use tcp::{PRESETS, Stack};
 
@@ -28,6 +28,17 @@ pub(super) fn read(flags: &Flags, kernel: &HostSettings) -> Result<Option<[Bridg
         host(near, no_delay(Hosts::Near))?,
         host(far, no_delay(Hosts::Far))?,
     ]))
+}
+
+/// What stands in the place of the kernel's settings, which are not on the link: `stack`, the preset's name, and
+/// `nodelay`, 1 if Nagle's algorithm was switched off by a flag.
+pub(super) fn settings(hosts: &[BridgeHost; 2]) -> [Settings; 2] {
+    hosts.each_ref().map(|host| {
+        Settings::from([
+            ("nodelay".to_owned(), u8::from(host.no_delay).to_string()),
+            ("stack".to_owned(), host.stack.name.clone()),
+        ])
+    })
 }
 
 fn host(name: &str, no_delay: bool) -> Result<BridgeHost, Failure> {
