@@ -241,13 +241,15 @@ fn axis(plan: &Plan, measure: &str) -> String {
     }
 }
 
-/// The name of a curve; a bare number gets the name of its label, as in `memory 32`.
+/// The name of a curve; a bare number gets its label's unit, as in `32 MiB`, or the name of its label, as in `users 40`.
 fn curve_name(plan: &Plan, curve: &Curve<'_>) -> String {
     let name = shown(plan, &curve.name);
-    if name.parse::<f64>().is_ok() {
-        return format!("{} {name}", spaced(&curve.picture.series));
+    let series = &curve.picture.series;
+    match plan.units.get(series) {
+        _ if name.parse::<f64>().is_err() => name,
+        Some(unit) => format!("{name} {unit}"),
+        None => format!("{} {name}", spaced(series)),
     }
-    name
 }
 
 /// The name of a label's value in pictures.
