@@ -942,6 +942,31 @@ fn objects_are_listed_as_csv_and_the_lookup_is_timed() {
     // An address needs no lookup.
     let (lines, _) = fetched(&[&url], 0);
     assert_eq!(lines[0]["dns_seconds"], Value::Null);
+    // An archive begins with the lookup, a picture mentions it.
+    let output = weir(&["fetch", &named, "--har", "-"]);
+    let archive: Value = serde_json::from_slice(&output.stdout).expect("an archive");
+    let entries = archive["log"]["entries"].as_array().expect("entries");
+    let dns: Vec<f64> = entries
+        .iter()
+        .filter_map(|entry| entry["timings"]["dns"].as_f64())
+        .collect();
+    assert!(dns[0] > 0.0 && dns[1..].iter().all(|took| *took == -1.0), "{dns:?}");
+    let timings = entries[0]["timings"].as_object().expect("timings");
+    let sum: f64 = timings
+        .iter()
+        .filter(|(name, _)| *name != "ssl")
+        .filter_map(|(_, took)| took.as_f64().filter(|took| *took > 0.0))
+        .sum();
+    let whole = entries[0]["time"].as_f64().expect("a time");
+    assert!((whole - sum).abs() < 1e-6, "{whole} of {sum}");
+    let page = &archive["log"]["pages"][0];
+    assert_eq!(page["startedDateTime"], entries[0]["startedDateTime"]);
+    assert!(page["pageTimings"]["onLoad"].as_f64() > Some(dns[0]), "{page}");
+    let output = weir(&["fetch", &named, "--svg", "-"]);
+    let picture = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(picture.contains("; name lookup before it: "), "{picture}");
+    let output = weir(&["fetch", &url, "--svg", "-"]);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("name lookup"));
     let output = weir(&["fetch", &named]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\nname lookup: "), "{said}");

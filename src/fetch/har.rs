@@ -1,8 +1,9 @@
 //! A fetch as an HTTP archive (HAR 1.2, <http://www.softwareishard.com/blog/har-12-spec/>). Bodies are left out.
 //!
 //! One entry per request that got a response. `blocked` is the time from discovery to sending, `wait` the time to the
-//! first byte; the first request of a connection has `connect`, which includes `ssl`, the TLS handshake. -1 means not
-//! applicable. Over HTTP/2 an entry has fields of its own: `_stream`, `_priority`, and `_waits` with milliseconds by what
+//! first byte; the first request of a connection has `connect`, which includes `ssl`, the TLS handshake. The lookup of the
+//! host's name is `dns` of the page's first request and the beginning of the archive's times, unlike those of the fetch.
+//! -1 means not applicable. Over HTTP/2 an entry has fields of its own: `_stream`, `_priority`, and `_waits` with milliseconds by what
 //! the response waited for.
 
 use super::Run;
@@ -26,7 +27,8 @@ pub(super) fn of(page: &Url, run: &Run) -> Value {
         })
         .filter(|(.., one)| one.first.is_some())
         .map(|(number, object, place, one)| {
-            let mut entry = entry(run, object, one);
+            let dns = run.dns.filter(|_| (number, place) == (0, 0));
+            let mut entry = entry(run, object, one, dns);
             let time = streams
                 .iter()
                 .find(|time| (time.object, time.one) == (number, place));
@@ -41,18 +43,20 @@ pub(super) fn of(page: &Url, run: &Run) -> Value {
             entry
         })
         .collect();
-    let elapsed = milliseconds(timeline.ended - timeline.began);
+    // As in a browser, a page begins with the lookup.
+    let dns = run.dns.unwrap_or_default();
+    let elapsed = milliseconds(timeline.ended - timeline.began + dns);
     let content = timeline
         .objects
         .iter()
         .find(|object| object.role == Role::Page && matches!(object.fate, Fate::Done(_)))
         .and_then(|object| object.tries.last()?.last)
-        .map(|last| milliseconds(last - timeline.began));
+        .map(|last| milliseconds(last - timeline.began + dns));
     json!({ "log": {
         "version": "1.2",
         "creator": { "name": "weir", "version": env!("CARGO_PKG_VERSION") },
         "pages": [{
-            "startedDateTime": date(run.began, Duration::ZERO),
+            "startedDateTime": date(earlier(run.began, dns), Duration::ZERO),
             "id": "page_1",
             "title": page.as_str(),
             "pageTimings": { "onContentLoad": content.unwrap_or(-1.0), "onLoad": elapsed },
@@ -78,7 +82,8 @@ fn add_stream(entry: &mut Value, one: &Try, time: Option<&StreamTime>) {
     }
 }
 
-fn entry(run: &Run, object: &Object, one: &Try) -> Value {
+/// An entry; `dns` is how long the lookup before it took.
+fn entry(run: &Run, object: &Object, one: &Try, dns: Option<Duration>) -> Value {
     let timeline: &Timeline = &run.timeline;
     let connection = &timeline.connections[one.connection];
     let first = one.first.unwrap_or(one.asked);
@@ -121,10 +126,12 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
         Some(&"HTTP/2") => "HTTP/2",
         _ => "HTTP/1.1",
     };
+    let started = earlier(run.began, dns.unwrap_or_default());
+    let dns = dns.map_or(-1.0, milliseconds);
     let mut entry = json!({
         "pageref": "page_1",
-        "startedDateTime": date(run.began, began - timeline.began),
-        "time": blocked + connect.max(0.0) + wait + receive,
+        "startedDateTime": date(started, began - timeline.began),
+        "time": blocked + dns.max(0.0) + connect.max(0.0) + wait + receive,
         "request": {
             "method": line.first(), "url": object.url, "httpVersion": line.get(2), "cookies": [],
             "headers": sent_fields, "queryString": query, "headersSize": one.request.len(), "bodySize": 0,
@@ -136,7 +143,7 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
         },
         "cache": if is_validated { json!({ "comment": "validated" }) } else { json!({}) },
         "timings": {
-            "blocked": blocked, "dns": -1, "connect": connect, "send": 0, "wait": wait, "receive": receive, "ssl": ssl,
+            "blocked": blocked, "dns": dns, "connect": connect, "send": 0, "wait": wait, "receive": receive, "ssl": ssl,
         },
         "connection": one.connection.to_string(),
     });
@@ -144,6 +151,15 @@ fn entry(run: &Run, object: &Object, one: &Try) -> Value {
         entry["serverIPAddress"] = json!(peer.ip().to_string());
     }
     entry
+}
+
+/// The time so long before another.
+fn earlier(time: UnixTime, by: Duration) -> UnixTime {
+    let nanos = i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos) - by.as_nanos() as i128;
+    UnixTime {
+        secs: nanos.div_euclid(1_000_000_000) as i64,
+        nanos: nanos.rem_euclid(1_000_000_000) as u32,
+    }
 }
 
 /// ISO 8601 with milliseconds. The day follows from the 400-year cycle of the Gregorian calendar.
@@ -197,5 +213,7 @@ mod tests {
             ),
             "1970-01-01T00:00:01.001Z"
         );
+        let before = earlier(UnixTime::from_secs(0), Duration::from_millis(1_500));
+        assert_eq!((before.secs, before.nanos), (-2, 500_000_000));
     }
 }

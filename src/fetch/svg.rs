@@ -45,10 +45,13 @@ pub(super) fn draw(page: &Url, run: &Run) -> String {
         escaped(page.as_str())
     );
     let totals = timeline.sums();
+    let lookup = run.dns.map_or(String::new(), |took| {
+        format!("; name lookup before it: {:.1} ms", took.as_secs_f64() * 1e3)
+    });
     let _ = write!(
         svg,
         "<text class=\"title\" x=\"10\" y=\"22\">{}</text><text class=\"dim\" x=\"10\" y=\"40\">{}: {:.1} ms, {} \
-         objects, {} connections, {} requests, {} in</text>",
+         objects, {} connections, {} requests, {} in{lookup}</text>",
         escaped(&shortened(page.as_str(), 110)),
         run.manner,
         elapsed.as_secs_f64() * 1e3,

@@ -38,6 +38,7 @@ pub(super) fn page(report: &Report) -> String {
     tiles(&mut html, report);
     plots(&mut html, report);
     times(&mut html, report);
+    steps(&mut html, report);
     counts(&mut html, report);
     facts(&mut html, report);
     html
@@ -261,6 +262,38 @@ fn times(html: &mut String, report: &Report) {
             }
         }
         *html += "</table></div>\n";
+    }
+}
+
+/// The steps of scenarios; nothing without any.
+fn steps(html: &mut String, report: &Report) {
+    if report.steps.is_empty() {
+        return;
+    }
+    let names: String = COLUMNS.iter().map(|name| format!("<th>{name}")).collect();
+    let _ = write!(
+        html,
+        "<h2>Steps, ms</h2>\n<p class=\"soft\">Response times of each step of the scenarios. A request that failed is \
+         slower than all others in quantiles, and lasted at least the timeout in the mean.</p>\n<div class=\"wide\"><table class=\"stack\"><tr><th><th>count{names}</tr>\n"
+    );
+    let mut lost = String::new();
+    for step in &report.steps {
+        let name = escaped(&format!("{}: {}", step.name.scenario, step.name.name));
+        row(html, &name, &step.response_ms);
+        if !step.lost().is_empty() {
+            let _ = write!(lost, "<li>{name}: {}", escaped(&step.lost()));
+        }
+    }
+    *html += "</table></div>\n";
+    if !lost.is_empty() {
+        let _ = writeln!(html, "<p>Not answered:</p><ul>{lost}</ul>");
+    }
+    let interrupted = report.run.record.interrupted;
+    if interrupted > 0 {
+        let _ = writeln!(
+            html,
+            "<p class=\"soft\">{interrupted} scenarios ended with the run, in the think time behind a step.</p>"
+        );
     }
 }
 

@@ -107,6 +107,39 @@ expect = [204, "304"]
 think = "exponential(0.001)"
 "#;
 
+/// The schema accepts what Weir accepts, and has all keys that the documentation shows.
+#[test]
+fn files_have_the_form_their_schema_says() {
+    let read = |path: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        fs::read_to_string(path).expect("a file of the project")
+    };
+    let schema: Value = serde_json::from_str(&read("schemas/load-scenario.schema.json")).expect("JSON");
+    let holds = |text: &str| {
+        let value: toml::Table = text.parse().expect("TOML");
+        let value = serde_json::to_value(value).expect("a value");
+        std::panic::catch_unwind(|| crate::schema::check(&schema, &value, "scenario")).is_ok()
+    };
+    let shown = read("docs/load.md");
+    let shown = shown.split("## Scenarios").nth(1).expect("a chapter");
+    let shown = shown.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
+    let shown = format!("keep-cookies = true\nkeep-connections = false\n{}", shown.expect("an example"));
+    assert!(holds(&shown) && holds(BUY));
+    for (from, to) in [
+        ("expect = 200", "expect = 20"),
+        ("name = \"cart\"", "name = \"the cart\""),
+        ("url = \"{{next}}\"", ""),
+        ("start = ", "from = "),
+        ("[[scenario.step]]", "[[scenario.steps]]"),
+    ] {
+        let wrong = BUY.replace(from, to);
+        assert!(wrong != BUY && !holds(&wrong), "{to}");
+        let (_dir, script) = folder(&wrong, TWO);
+        let output = weir(&["load", "http://127.0.0.1:9/", "--scenario", &script]);
+        assert_eq!(output.status.code(), Some(2), "{to}");
+    }
+}
+
 /// A folder with a script, and a table of users.
 fn folder(script: &str, users: &str) -> (TempDir, String) {
     let dir = TempDir::new().expect("a folder");
@@ -206,9 +239,11 @@ fn steps_carry_values_and_cookies() {
 /// A step that fails is counted by its kind, and the rest of its scenario is skipped, not failed.
 #[test]
 fn a_failed_step_skips_the_rest() {
-    let (_dir, script) = folder(BUY, "name,password\nanna,wrong\n");
+    let (dir, script) = folder(BUY, "name,password\nanna,wrong\n");
     let (url, _) = shop();
-    let (result, why) = load(&url, &script, &["--clients", "1"], 3);
+    let page = dir.path().join("page.html");
+    let html = page.display().to_string();
+    let (result, why) = load(&url, &script, &["--clients", "1", "--html", &html], 3);
     let login = step(&result, "login");
     let failed = number(&login["failed"]);
     assert!(failed > 0, "{result}");
@@ -227,6 +262,14 @@ fn a_failed_step_skips_the_rest() {
         (failed, &json!(0))
     );
     assert!(why.contains("responses were 403"), "{why}");
+    let page = std::fs::read_to_string(page).expect("a page");
+    for part in [
+        format!("<tr><td>buy: login<td data-of=\"count\">{}", login["response_ms"]["count"]),
+        format!("<li>buy: login: {failed} status"),
+        format!("<li>buy: cart: {failed} skipped"),
+    ] {
+        assert!(page.contains(&part), "{part}: {page}");
+    }
     // A value that is not there.
     let (_dir, script) = folder(&BUY.replace("/user/token", "/user/none"), TWO);
     let (result, _) = load(&url, &script, &["--clients", "1"], 3);
