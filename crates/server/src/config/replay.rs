@@ -13,6 +13,7 @@ impl Config {
         let fields = "responses have the recorded fields";
         let idle = [
             ("root", self.root.is_some(), files),
+            ("versions", self.versions.is_some(), files),
             ("listing", self.listing != other.listing, files),
             ("early-hints", self.early_hints != other.early_hints, files),
             ("types", self.types != other.types, files),

@@ -431,6 +431,8 @@ impl Load {
             _ => Vec::new(),
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
+        // Its validators must differ from those of another version, whose file may be as old, or younger.
+        let modified = config.modified_min.map_or(modified, |min| modified.max(min));
         let last_modified = represent::last_modified(modified, self.wall);
         let lines = Lines {
             last_modified: Some(last_modified),
