@@ -68,6 +68,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", env = "WEIR_REPLAY", help_heading = "Files")]
     replay: Option<PathBuf>,
 
+    /// Waits before each recorded response as long as the recorded server took to its first byte
+    #[arg(long, env = "WEIR_REPLAY_DELAYS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    replay_delays: Option<bool>,
+
     /// Configuration file (TOML); its keys are the long names of these flags
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
@@ -648,6 +653,7 @@ impl Flags {
             send_buffer,
             pacing,
             line_order,
+            replay_delays,
             listing,
             hidden,
             symlinks,

@@ -61,8 +61,9 @@ const UNSEEN: [&str; 5] = [
 ];
 /// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
 /// `recorded`, `request_id`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 31] = [
+const ELSEWHERE: [&str; 32] = [
     "replay",
+    "replay-delays",
     "versions",
     "tls-cert",
     "tls-key",

@@ -120,6 +120,8 @@ pub struct Config {
     pub versions: Option<PathBuf>,
     /// Folder with a recording (`weir record`) that answers in place of files. `None`: files do.
     pub replay: Option<PathBuf>,
+    /// Whether its responses wait for the recorded time to the first byte.
+    pub replay_delays: bool,
     /// Addresses to listen on: one string or a list. Empty if there are only tables `[[listener]]`.
     pub listen: Listen,
     /// Addresses with settings of their own.
@@ -404,6 +406,7 @@ impl Default for Config {
             root: None,
             versions: None,
             replay: None,
+            replay_delays: false,
             listen: Listen::default(),
             listener: Vec::new(),
             tls_cert: Vec::new(),

@@ -6,7 +6,13 @@ impl Config {
     /// Refuses keys that would have no effect beside a recording, or change what was recorded.
     pub(super) fn validate_replay(&self) -> Result<(), ConfigError> {
         if self.replay.is_none() {
-            return Ok(());
+            return match self.replay_delays {
+                false => Ok(()),
+                true => Err(ConfigError::invalid(
+                    "replay-delays",
+                    "needs the recording whose times are replayed; set `replay`, too",
+                )),
+            };
         }
         let other = Config::default();
         let files = "the recording answers in place of files";

@@ -83,8 +83,13 @@ impl Loaded {
     pub(crate) fn checked(checked: Checked) -> Loaded {
         Loaded {
             checked: Some(checked),
-            ..Loaded::of(Arc::new(Entry::new(Answer::Missing(Missing::Unavailable))))
+            ..Loaded::nothing()
         }
+    }
+
+    /// The result of work that loads nothing.
+    pub(crate) fn nothing() -> Loaded {
+        Loaded::of(Arc::new(Entry::new(Answer::Missing(Missing::Unavailable))))
     }
 
     /// The resulting entry.
