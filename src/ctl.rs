@@ -1,7 +1,7 @@
 //! `weir ctl`: sends commands to a running server through its control socket and prints the answers. Decides the
 //! output; `serve::control` defines the commands.
 
-use crate::cli::ctl::{Command, Flags, OfCertificates, OfPurge};
+use crate::cli::ctl::{Command, Flags, OfCertificates, OfPurge, OfSite};
 use crate::failure::Failure;
 use crate::output::line;
 use crate::serve::{Change, Wish};
@@ -81,12 +81,49 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         if let Some(revocation) = answer["revocation"].as_str() {
             line(format_args!("revocation: {revocation}"))?;
         }
+    } else if let Some(sites) = answer["sites"].as_array() {
+        if sites.is_empty() {
+            line("no site has versions: set `versions` in place of `root`")?;
+        }
+        for site in sites {
+            line(versions_of(site))?;
+        }
     } else if let Some(now) = answer["now"].as_str() {
         line(format_args!("done: {now}"))?;
     } else {
         line("done")?;
     }
     Ok(())
+}
+
+/// A site with its versions, a line each.
+fn versions_of(site: &Value) -> String {
+    let listed = |key: &str| {
+        let list = site[key].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let hosts = listed("hosts");
+    let whose = match hosts.is_empty() {
+        true => "the top level".to_owned(),
+        false => hosts.join(", "),
+    };
+    let mut lines = vec![format!(
+        "{whose}  {}",
+        site["folder"].as_str().unwrap_or_default()
+    )];
+    for version in listed("versions") {
+        lines.push(match Some(&*version) {
+            name if name == site["current"].as_str() => format!("* {version}  current"),
+            name if name == site["previous"].as_str() => format!("  {version}  previous"),
+            _ => format!("  {version}"),
+        });
+    }
+    if let Some(trouble) = site["trouble"].as_str() {
+        lines.push(format!("  {trouble}"));
+    }
+    lines.join("\n")
 }
 
 /// A certificate in one line: its end, what to do, its names and its file.
@@ -146,6 +183,16 @@ fn wish(command: &Command) -> Wish {
                 OfPurge::Tag { tag } => format!("tag {tag}"),
             },
         },
+        Command::Site { what: OfSite::List } => Wish::Sites,
+        Command::Site {
+            what: OfSite::Switch { name, host },
+        } => Wish::SwitchSite {
+            version: name.clone(),
+            host: host.clone(),
+        },
+        Command::Site {
+            what: OfSite::Rollback { host },
+        } => Wish::RollBackSite { host: host.clone() },
         Command::Reload => Wish::Reload,
         Command::ReopenLogs => Wish::ReopenLogs,
         Command::Stop => Wish::Stop,

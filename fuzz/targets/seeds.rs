@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
 }
 
 /// Seeds that are no messages.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 8] = [
     (
         "references",
         "\u{f}\u{3}<base href=/x/><img src='a.png' srcset=\"b.png 1x, c.png\"><link rel=icon href=/f.ico>",
@@ -59,6 +59,20 @@ const OTHERS: [(&str, &str); 6] = [
     (
         "access_log",
         "{\"time\":\"1994-11-06T08:49:37.5+01:00\",\"peer\":\"\\u00e4\",\"raw\":\"\",\"status\":400}\n",
+    ),
+    (
+        "recording",
+        "{\"format\":\"weir-exchange\",\"version\":1,\"method\":\"GET\",\"url\":\"https://a.test/?b\",\"protocol\":\"h2\",\
+         \"recorded\":1795392000,\"first_byte_seconds\":0.012,\"request_fields\":[[\"Accept\",\"*/*\"]],\"status\":200,\
+         \"fields\":[[\"content-type\",\"text/html\"]],\"body_bytes\":4}\na\nb\n",
+    ),
+    (
+        "recording",
+        "{\"format\":\"weir-exchange\",\"version\":1,\"method\":\"GET\",\"url\":\"http://a.test:81/s?q=cats\",\"protocol\":\"h2\",\
+         \"recorded\":1,\"first_byte_seconds\":0,\"request_fields\":[],\"status\":204,\"fields\":[],\"body_bytes\":0}\n\
+         {\"format\":\"weir-exchange\",\"version\":1,\"method\":\"POST\",\"url\":\"http://a.test./s?q=dogs\",\"protocol\":\"h2\",\
+         \"recorded\":2,\"first_byte_seconds\":0,\"request_fields\":[],\"status\":302,\"fields\":[],\"body_bytes\":0}\n\
+         HEAD A.TEST:81 /s?q=cows",
     ),
 ];
 

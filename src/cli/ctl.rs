@@ -17,6 +17,8 @@ Examples:
   weir ctl --socket /run/weir.sock certificates revoke key-compromise
   weir ctl --socket /run/weir.sock purge path '/api/*'
   weir ctl --socket /run/weir.sock purge tag product-17
+  weir ctl --socket /run/weir.sock site switch v42
+  weir ctl --socket /run/weir.sock site rollback
 
 Users with write permission on the socket's file may send commands: at first only its owner; chmod
 or chgrp admit others.";
@@ -67,6 +69,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: OfPurge,
     },
+    /// Switches a site to another version at once, back to the one before, or lists its versions
+    Site {
+        /// What to do
+        #[command(subcommand)]
+        what: OfSite,
+    },
     /// Reloads the configuration, as SIGHUP does
     Reload,
     /// Reopens the access log, as SIGUSR1 does
@@ -90,6 +98,28 @@ pub(crate) enum OfPurge {
     Tag {
         /// The tag
         tag: String,
+    },
+}
+
+/// Commands of `weir ctl site`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum OfSite {
+    /// Lists the versions of each site
+    List,
+    /// Puts a version in force: a folder in the one that `versions` names
+    Switch {
+        /// Name of the folder, as in v42
+        #[arg(value_name = "VERSION")]
+        name: String,
+        /// A name of the site's host [default: the top level, or the only site with versions]
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+    },
+    /// Puts the version in force again that was before the current one
+    Rollback {
+        /// A name of the site's host [default: the top level, or the only site with versions]
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
     },
 }
 

@@ -36,6 +36,7 @@ Examples:
   weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json
   weir serve /srv/www --tilde               /~alice/ is public_html in alice's home
+  weir serve --versions /srv/www            the version to which /srv/www/current leads
   weir serve --replay ./recording           the responses that `weir record` stored
 
 Each flag is also a key of the configuration file, under its long name, and an environment
@@ -57,10 +58,20 @@ pub(crate) struct Flags {
     #[arg(env = "WEIR_ROOT")]
     root: Option<PathBuf>,
 
+    /// Serves a version of a site: a folder in DIR, to which the link `current` in DIR leads. `weir ctl site switch`
+    /// switches to another [default: none]
+    #[arg(long, value_name = "DIR", env = "WEIR_VERSIONS", help_heading = "Files")]
+    versions: Option<PathBuf>,
+
     /// Serves a recording of `weir record` instead of files: each request gets the recorded response that matches it best
     /// [default: none]
     #[arg(long, value_name = "DIR", env = "WEIR_REPLAY", help_heading = "Files")]
     replay: Option<PathBuf>,
+
+    /// Waits before each recorded response as long as the recorded server took to its first byte
+    #[arg(long, env = "WEIR_REPLAY_DELAYS", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    replay_delays: Option<bool>,
 
     /// Configuration file (TOML); its keys are the long names of these flags
     #[arg(long, short, value_name = "FILE", env = "WEIR_CONFIG")]
@@ -542,6 +553,7 @@ impl Flags {
     pub(crate) fn blame(&self, key: &str, why: String) -> Failure {
         let is_flag = match key {
             "root" => self.root.is_some(),
+            "versions" => self.versions.is_some(),
             "replay" => self.replay.is_some(),
             "explain" => true,
             "access-log" => self.access_log.is_some(),
@@ -578,20 +590,24 @@ impl Flags {
 
     /// An error about a missing page, with the part of the configuration that names it.
     pub(crate) fn blame_page(&self, missing: &MissingPage) -> Failure {
-        let (NamedBy::Host { number, .. } | NamedBy::TopForHost { number, .. }) = missing.named_by else {
-            return self.blame(missing.key, missing.to_string());
-        };
+        match missing.named_by {
+            NamedBy::Host { number, .. } | NamedBy::TopForHost { number, .. } => {
+                self.blame_host(number, missing.key, missing.to_string())
+            }
+            NamedBy::Top => self.blame(missing.key, missing.to_string()),
+        }
+    }
+
+    /// An error about a key of the host at index `number`.
+    pub(crate) fn blame_host(&self, number: usize, key: &str, why: String) -> Failure {
         // Only a file can define hosts.
-        let text = self
-            .config
-            .as_deref()
-            .map(|path| (path, std::fs::read_to_string(path)));
-        Failure::Usage(match text {
+        let file = self.config.as_deref();
+        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
             Some((path, Ok(text))) => {
                 let name = path.display().to_string();
-                ConfigError::about_host(number, missing.key, missing.to_string(), &text, &name).to_string()
+                ConfigError::about_host(number, key, why, &text, &name).to_string()
             }
-            _ => missing.to_string(),
+            _ => why,
         })
     }
 
@@ -637,6 +653,7 @@ impl Flags {
             send_buffer,
             pacing,
             line_order,
+            replay_delays,
             listing,
             hidden,
             symlinks,
@@ -678,8 +695,10 @@ impl Flags {
         if self.line_rate.is_some() {
             config.line_rate = self.line_rate;
         }
-        if self.root.is_some() {
+        // Each replaces the other's value in the file.
+        if self.root.is_some() || self.versions.is_some() {
             config.root.clone_from(&self.root);
+            config.versions.clone_from(&self.versions);
         }
         if self.replay.is_some() {
             config.replay.clone_from(&self.replay);
@@ -797,12 +816,16 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 /// Makes relative paths of a configuration file relative to the file's folder.
 fn put_below(config: &mut Config, folder: &Path) {
-    let hosts = config
-        .host
-        .iter_mut()
-        .flat_map(|host| [host.root.as_mut(), host.access_log.as_mut()]);
+    let hosts = config.host.iter_mut().flat_map(|host| {
+        [
+            host.root.as_mut(),
+            host.versions.as_mut(),
+            host.access_log.as_mut(),
+        ]
+    });
     let own = [
         &mut config.root,
+        &mut config.versions,
         &mut config.replay,
         &mut config.access_log,
         &mut config.control,

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
+use runtime::fs::VersionFolder;
 use runtime::process::inherit::Secret;
 use runtime::process::privilege;
 use server::config::Config;
@@ -23,6 +24,7 @@ use std::path::Path;
 /// The first error that would end a start; and a configured page that does not exist, of which a start only warns.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let root = config.root.clone();
+    let versions = config.versions.clone();
     let replay = config.replay.clone();
     if config.record.as_deref() == Some(Path::new("-")) {
         return Err(flags.blame(
@@ -82,6 +84,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
             "event": "checked",
             "valid": true,
             "root": root,
+            "versions": versions,
             "replay": replay,
             "warnings": warnings,
         }))?;
@@ -90,10 +93,11 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let what = match (&replay, &root) {
-        (Some(folder), _) => format!("the recording in {}", folder.display()),
-        (None, Some(root)) => root.display().to_string(),
-        (None, None) => "the embedded site".to_owned(),
+    let what = match (&replay, &versions, &root) {
+        (Some(folder), ..) => format!("the recording in {}", folder.display()),
+        (None, Some(folder), _) => VersionFolder::at(folder).current().display().to_string(),
+        (None, None, Some(root)) => root.display().to_string(),
+        (None, None, None) => "the embedded site".to_owned(),
     };
     output::line(format_args!("the configuration is valid; it serves {what}"))?;
     Ok(())

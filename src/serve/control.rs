@@ -40,6 +40,22 @@ pub(crate) enum Wish {
         /// `all`, `path /api/*` or `tag name`.
         what: String,
     },
+    /// Lists the sites that have versions.
+    Sites,
+    /// Puts a version of a site in force.
+    SwitchSite {
+        /// Name of the version.
+        version: String,
+        /// A name of the site's host; `None`: the top level, or the only site with versions.
+        #[serde(default)]
+        host: Option<String>,
+    },
+    /// Puts the version in force again that was before the current one.
+    RollBackSite {
+        /// As for [`Wish::SwitchSite`].
+        #[serde(default)]
+        host: Option<String>,
+    },
     /// Reloads the configuration, as SIGHUP does.
     Reload,
     /// Reopens the access log, as SIGUSR1 does.

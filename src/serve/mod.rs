@@ -35,6 +35,7 @@ mod sockets;
 mod strategy;
 mod tls;
 mod upgrade;
+mod versions;
 
 use crate::cli::Cli;
 use crate::cli::serve::Flags;
@@ -75,6 +76,7 @@ use strategy::{choose, choose_all};
 use tls::{Tls, Watch};
 use units::{Duration, Instant, Seed, UnixTime};
 use upgrade::Upgrade;
+use versions::{To, Turn};
 
 /// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
 const DEMO_MODIFIED: UnixTime = UnixTime {
@@ -351,7 +353,7 @@ fn configuration(flags: &Flags) -> Result<Config, Failure> {
 
 /// Whether the embedded site is served.
 fn is_demo(config: &Config) -> bool {
-    config.root.is_none() && config.replay.is_none()
+    config.root.is_none() && config.versions.is_none() && config.replay.is_none()
 }
 
 /// The configuration for a reload.
@@ -620,6 +622,13 @@ impl Operator<'_> {
             Wish::Renew => control::renew(self.managed.as_ref(), None),
             Wish::Revoke { reason } => control::renew(self.managed.as_ref(), Some(*reason)),
             Wish::Purge { what } => control::purge(what, |what| Some(self.server.purge(what, clock::wall()))),
+            Wish::Sites => versions::list(&self.server.config()),
+            Wish::SwitchSite { version, host } => {
+                control::outcome(self.turn_site(host.as_deref(), To::Version(version)).map(Some))
+            }
+            Wish::RollBackSite { host } => {
+                control::outcome(self.turn_site(host.as_deref(), To::Previous).map(Some))
+            }
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
             Wish::ReopenLogs => control::outcome(self.logs.reopen().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),
@@ -671,6 +680,27 @@ impl Operator<'_> {
         let why = choice.why();
         tracing::info!("switched strategy for new connections: {why}");
         Ok(why)
+    }
+
+    /// Puts another version of a site in force; returns which, in words. The rest of the configuration stays as it is.
+    fn turn_site(&self, host: Option<&str>, to: To<'_>) -> Result<String, Failure> {
+        if let Role::Whole { upgrade, .. } = &self.role
+            && upgrade.is_underway()
+        {
+            return Err(versions::during_upgrade());
+        }
+        let config = self.server.config();
+        let turn = Turn::of(&config, host, to)?;
+        let open = || {
+            let opened = self.server.reload(config.clone(), self.logs.sink());
+            opened.map_err(|error| unservable(&error, self.flags))
+        };
+        let now = turn
+            .make(open)
+            .map_err(|failure| failure.with(|text| self.rights.hint(text)))?;
+        warn_of_mistakes(&self.server, self.flags);
+        tracing::info!("{now}");
+        Ok(now)
     }
 
     fn member(&self) -> Option<&Member> {
@@ -961,6 +991,11 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
         OpenError::Replay(why) => flags.blame("replay", why.clone()),
+        OpenError::Version { host: None, cause } => flags.blame("versions", cause.to_string()),
+        OpenError::Version {
+            host: Some(number),
+            cause,
+        } => flags.blame_host(*number, "versions", cause.to_string()),
         OpenError::Hosts(_)
         | OpenError::NoRoot
         | OpenError::Users(_)

@@ -33,6 +33,7 @@ use super::sockets::{self, Given};
 use super::strategy::{Choice, Group, choose, choose_all};
 use super::tls::{self, Tls, Watch};
 use super::upgrade::{self, Upgrade};
+use super::versions::{self, To, Turn};
 use super::{
     AccessLogs, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
     complain_of_reload, configuration_again, control, demo_size, fit, memory_limit, open, open_control,
@@ -49,6 +50,7 @@ use runtime::process::notify;
 use runtime::process::prefork::{Member, News, Prefork, Size};
 use runtime::signal::Signal;
 use runtime::{clock, machine};
+use serde_json::Value;
 use server::adapt::{Knobs, Sample};
 use server::config::{Concurrency, Config};
 use server::connection_limit::{Among, Peers};
@@ -64,7 +66,7 @@ const IDLE_MAX: usize = 10;
 const ADDRESSES: usize = 16_384;
 /// After this many deaths in a row before all members were ready, the start fails.
 const DEATHS_AT_START: u32 = 5;
-/// Limit on `weir ctl reload` commands waiting for a reload to finish.
+/// Limit on `weir ctl` commands waiting for a reload to finish.
 const WAITING_MAX: usize = 32;
 /// Time beyond their grace after which members are killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -231,8 +233,8 @@ struct Founder<'a> {
     reloading: Option<Vec<&'static str>>,
     addresses: Vec<Address>,
     control: Option<Control>,
-    /// `weir ctl reload` commands, answered once all members have reloaded.
-    waiting: Vec<Question>,
+    /// `weir ctl` commands that reload, each with the answer that it gets once all members have reloaded.
+    waiting: Vec<(Question, Value)>,
     upgrade: Upgrade,
     heart: Heart,
 }
@@ -378,8 +380,8 @@ impl Founder<'_> {
             if self.reloading.is_some() && self.prefork.have_done() {
                 say_reloaded(&self.reloading.take().unwrap_or_default(), self.flags);
                 manager::serves(None);
-                for question in self.waiting.drain(..) {
-                    question.answer(&control::outcome(Ok(None)).to_string());
+                for (question, answer) in self.waiting.drain(..) {
+                    question.answer(&answer.to_string());
                 }
             }
             let now = clock::now();
@@ -480,22 +482,50 @@ impl Founder<'_> {
                 self.purges.note(what);
                 None
             }),
-            Wish::Reload if self.waiting.len() == WAITING_MAX => {
-                let why = "too many reload commands are waiting for a reload to finish; try again later";
+            Wish::Sites => versions::list(&self.config),
+            Wish::Reload | Wish::SwitchSite { .. } | Wish::RollBackSite { .. }
+                if self.waiting.len() == WAITING_MAX =>
+            {
+                let why = "too many commands are waiting for a reload to finish; try again later";
                 control::outcome(Err(Failure::System(why.to_owned())))
             }
             Wish::Reload => match self.reload() {
                 Ok(()) => {
-                    self.waiting.push(question);
+                    self.waiting.push((question, control::outcome(Ok(None))));
                     return None;
                 }
                 Err(why) => control::outcome(Err(Failure::System(why))),
             },
+            Wish::SwitchSite { version, host } => {
+                return self.turn_site(question, host.as_deref(), To::Version(version));
+            }
+            Wish::RollBackSite { host } => return self.turn_site(question, host.as_deref(), To::Previous),
             Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),
         };
         question.answer(&answer.to_string());
         (wish == Wish::Stop).then_some(Signal::Stop)
+    }
+
+    /// Puts another version of a site in force in all members, and answers when they have it. Each of them reloads, so
+    /// that other changes of the configuration file take effect, too.
+    fn turn_site(&mut self, question: Question, host: Option<&str>, to: To<'_>) -> Option<Signal> {
+        let turned = match self.upgrade.is_underway() {
+            true => Err(versions::during_upgrade()),
+            false => Turn::of(&self.config, host, to)
+                .and_then(|turn| turn.make(|| self.reload().map_err(Failure::System))),
+        };
+        match turned {
+            Ok(now) => {
+                tracing::info!("{now}");
+                self.waiting.push((question, control::outcome(Ok(Some(now)))));
+            }
+            Err(failure) => {
+                let failure = failure.with(|text| self.rights.hint(text));
+                question.answer(&control::outcome(Err(failure)).to_string());
+            }
+        }
+        None
     }
 
     /// An error that says how to switch the strategy with a new start.

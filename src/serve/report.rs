@@ -5,6 +5,7 @@ use super::descriptors::Shares;
 use super::drivers::Group;
 use super::rights::Rights;
 use super::strategy::Choice;
+use runtime::fs::VersionFolder;
 use runtime::listen::Address;
 use serde_json::{Value, json};
 use server::config::{AccessLog, Adapt, Config, LineOrder, MaxTurn, MemoryBound, show_duration};
@@ -86,6 +87,7 @@ impl Started<'_> {
             "pid": std::process::id(),
             "listeners": listeners,
             "root": config.root,
+            "versions": config.versions,
             "replay": config.replay,
             "preset": config.preset,
             "profile-differs": self.profile,
@@ -147,13 +149,14 @@ impl Started<'_> {
         } else {
             ("", "", "")
         };
-        let serves = match (&config.replay, &config.root, self.embedded) {
+        let serves = match (&config.replay, &config.versions, &config.root, self.embedded) {
             (Some(folder), ..) => format!("the recording in {}", folder.display()),
-            (None, Some(root), _) => root.display().to_string(),
-            (None, None, Some((files, bytes))) => {
+            (None, Some(folder), ..) => VersionFolder::at(folder).current().display().to_string(),
+            (None, None, Some(root), _) => root.display().to_string(),
+            (None, None, None, Some((files, bytes))) => {
                 format!("the embedded site ({files} files, {} KiB)", bytes / 1024)
             }
-            (None, None, None) => "nothing".to_owned(),
+            (None, None, None, None) => "nothing".to_owned(),
         };
         let _ = writeln!(
             text,

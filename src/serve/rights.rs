@@ -160,7 +160,9 @@ impl Rights {
 
     /// An addition to an error message that missing rights may explain; empty otherwise.
     pub(crate) fn hint(&self, failure: &str) -> String {
-        if !failure.to_ascii_lowercase().contains("permission denied") {
+        // Not a second time: a reload on behalf of a command has added it already.
+        let is_explained = failure.contains("(running as user");
+        if is_explained || !failure.to_ascii_lowercase().contains("permission denied") {
             return String::new();
         }
         let confined = if self.is_confined {
@@ -282,6 +284,10 @@ fn words(reach: &Reach) -> String {
     };
     let listed = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
     let written: Vec<PathBuf> = reach.write.iter().chain(&reach.keep).cloned().collect();
+    let links = match &*reach.links {
+        [] => String::new(),
+        folders => format!("replaces links in {}; ", own(folders)),
+    };
     let connects = match &*reach.connects {
         [] => String::new(),
         ports => format!("; connects to ports {}", listed(ports)),
@@ -291,7 +297,7 @@ fn words(reach: &Reach) -> String {
         folders => format!("reads and executes files in {folders} for --acme-hook; "),
     };
     format!(
-        "reads {}; writes {}; {hook}{}binds {}{connects}",
+        "reads {}; writes {}; {links}{hook}{}binds {}{connects}",
         own(&reach.read),
         own(&written),
         match &*reach.programs {
@@ -401,6 +407,12 @@ fn reach(
             .chain(rotated)
             .chain(cache_folder::all(config).map(Path::to_owned))
             .collect(),
+        // Without the socket, nobody can switch to another version.
+        links: config
+            .version_folders()
+            .filter(|_| config.control.is_some())
+            .filter_map(|(_, folder)| std::path::absolute(folder).ok())
+            .collect(),
         connects: connects(config),
         sockets: config.control.as_deref().map(folder).into_iter().collect(),
         ports,
@@ -427,11 +439,13 @@ fn has_names(config: &Config) -> bool {
     config.upstreams().any(UpstreamAddress::has_name) || config.log_sockets().any(|socket| socket.has_name())
 }
 
-/// The roots: of the top level, and of every host that has its own. The folder of a recording counts as one.
+/// The roots: of the top level, and of every host that has its own. Folders of versions and of a recording count as roots.
 fn roots(config: &Config) -> impl Iterator<Item = &Path> {
     let own = config.host.iter().filter_map(|host| host.root.as_deref());
+    let versions = config.version_folders().map(|(_, folder)| folder);
     let replay = config.replay.as_deref();
-    config.root.as_deref().into_iter().chain(replay).chain(own)
+    let root = config.root.as_deref();
+    root.into_iter().chain(replay).chain(own).chain(versions)
 }
 
 /// The logins with pages. An unreadable password database is reported later, when the site is opened.
@@ -504,5 +518,10 @@ mod tests {
         for word in ["33:34", "reads /srv", "restart", "--landlock=off"] {
             assert!(hint.contains(word), "{hint}");
         }
+        assert_eq!(
+            rights.hint(&format!("Permission denied{hint}")),
+            "",
+            "once is enough"
+        );
     }
 }

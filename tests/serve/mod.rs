@@ -22,6 +22,7 @@
 //! - `observatory`: security headers, graded as a scanner would
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
+//! - `versions`: versions of a site, one of which is put in the place of another at once
 //! - `memory`: a bounded server under clients that make it hold memory
 //! - `manager`: what a service manager passes and is told
 //! - `root`: roots that are lost while the server runs
@@ -131,6 +132,7 @@ mod trusted;
 mod unix_sockets;
 mod upgrade;
 mod uring;
+mod versions;
 mod warnings;
 
 /// A module with a test for this strategy out of each named function `fn(Strategy)` of the module around it.

@@ -3,17 +3,18 @@
 
 use crate::cli::{WEIR, text, weir};
 use crate::schema;
-use crate::serve::on_each_back_end;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, Response};
+use crate::serve::{on_each_back_end, on_every_strategy};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// A server of fixed answers by target. A target without one is never answered.
 struct Origin {
@@ -320,6 +321,157 @@ fn a_reload_changes_from_files_to_a_recording() {
     tree.replace("weir.toml", "replay = 'rec'\n");
     server.signal("HUP");
     eventually("the recording", || (get() == "recorded").then_some(()));
+}
+
+/// Writes an exchange by hand: a GET of this URL whose response took so long.
+fn write_exchange(tree: &Tree, name: &str, url: &str, seconds: f64, body: &str) {
+    let head = serde_json::json!({
+        "format": "weir-exchange", "version": 1, "method": "GET", "url": url, "protocol": "http/1.1", "recorded": 1,
+        "first_byte_seconds": seconds, "request_fields": [], "status": 200, "fields": [["Content-Type", "text/html"]], "body_bytes": body.len(),
+    });
+    tree.write(&format!("rec/{name}.exchange"), format!("{head}\n{body}"));
+}
+
+/// How long the slow exchange took.
+const SLOW: Duration = Duration::from_millis(600);
+
+/// A recording with a slow exchange and one that took no time, of each of two hosts.
+fn slow_and_fast() -> Tree {
+    let tree = Tree::new();
+    let slow = SLOW.as_secs_f64();
+    write_exchange(&tree, "a", "http://a.test/slow", slow, "slow of a");
+    write_exchange(&tree, "b", "http://a.test/fast", 0.0, "fast of a");
+    write_exchange(&tree, "c", "http://b.test/slow", 0.0, "fast of b");
+    write_exchange(&tree, "d", "http://b.test/fast", slow, "slow of b");
+    tree
+}
+
+fn responses_wait_as_long_as_the_recorded_ones_took(strategy: Strategy) {
+    let tree = slow_and_fast();
+    let server = replay(strategy, &tree.join("rec"), &["--replay-delays"]);
+    let (mut slow, mut fast) = (server.connect(), server.connect());
+    for (host, slow_path, fast_path) in [("a.test", "/slow", "/fast"), ("b.test:81", "/fast", "/slow")] {
+        let began = Instant::now();
+        slow.send(format!("GET {slow_path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        for method in ["GET", "HEAD"] {
+            assert_eq!(ask(&mut fast, method, host, fast_path).status, 200);
+        }
+        let missing = ask(&mut fast, "GET", host, "/missing");
+        assert_eq!(missing.status, 404, "{}", missing.text());
+        assert_eq!(slow.receive("GET").text(), format!("slow of {}", &host[..1]));
+        let took = began.elapsed();
+        assert!(took >= SLOW, "{host}: {took:?}");
+        let began = Instant::now();
+        assert_eq!(ask(&mut slow, "HEAD", host, slow_path).status, 200);
+        assert!(began.elapsed() >= SLOW, "{host}");
+    }
+}
+
+mod delays {
+    use super::*;
+    on_every_strategy!(responses_wait_as_long_as_the_recorded_ones_took);
+}
+
+/// Twenty times what a few helper threads could do one after another.
+#[test]
+fn responses_that_wait_occupy_no_threads() {
+    const CLIENTS: u32 = 160;
+    let tree = slow_and_fast();
+    let flags = ["--replay-delays", "--max-connections-per-address", "1000"];
+    let server = replay(Strategy::LOOPS, &tree.join("rec"), &flags);
+    let began = Instant::now();
+    let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("GET /slow HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.receive("GET").text(), "slow of a");
+    }
+    let took = began.elapsed();
+    assert!(took >= SLOW && took < SLOW * CLIENTS / 16, "{took:?}");
+}
+
+#[test]
+fn streams_wait_each_for_its_own_time() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["127.0.0.1"]);
+    let (cert, key) = (pairs.tree.join("a.pem"), pairs.tree.join("a.key"));
+    let tree = Tree::new();
+    let image = "x".repeat(70_000);
+    let at = |path: &str| format!("https://127.0.0.1{path}");
+    let images: String = (0..12).map(|number| format!("<img src=/{number}.gif>")).collect();
+    write_exchange(&tree, "page", &at("/"), 0.0, &images);
+    for number in 0..12 {
+        let name = format!("{number}");
+        write_exchange(
+            &tree,
+            &name,
+            &at(&format!("/{number}.gif")),
+            SLOW.as_secs_f64(),
+            &image,
+        );
+    }
+    let (cert, key) = (cert.to_str().expect("text"), key.to_str().expect("text"));
+    let flags = ["--replay-delays", "--http3", "--tls-cert", cert, "--tls-key", key];
+    let server = replay(Strategy::LOOPS, &tree.join("rec"), &flags);
+    let url = format!("https://{}/", server.address);
+    for mode in [&["--mode", "h2"][..], &["--h3-only"]] {
+        let began = Instant::now();
+        let output = weir(&[&["fetch", "--json", &url, "--ca", cert], mode].concat());
+        let took = began.elapsed();
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{mode:?}: {}",
+            text(&output.stderr)
+        );
+        let line = first_line(&output.stdout);
+        assert_eq!(line["objects"].as_array().map(Vec::len), Some(13), "{line}");
+        // All wait at the same time.
+        assert!(took >= SLOW && took < SLOW * 12, "{mode:?}: {took:?}");
+    }
+}
+
+#[test]
+fn delays_are_switched_by_a_reload_and_need_a_recording() {
+    let tree = slow_and_fast();
+    let file =
+        |delays: bool| tree.replace("weir.toml", format!("replay = 'rec'\nreplay-delays = {delays}\n"));
+    file(true);
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .start();
+    // One that waits keeps its delay, also when the recording is read again.
+    let mut waiting = server.connect();
+    let began = Instant::now();
+    waiting.send("GET /slow HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    assert_eq!(ask(&mut server.connect(), "GET", "a.test", "/fast").status, 200);
+    file(false);
+    server.signal("HUP");
+    eventually("the reload", || {
+        server.stderr().contains("reloaded").then_some(())
+    });
+    assert_eq!(waiting.receive("GET").text(), "slow of a");
+    assert!(began.elapsed() >= SLOW);
+    eventually("an answer at once", || {
+        let began = Instant::now();
+        assert_eq!(ask(&mut waiting, "GET", "a.test", "/slow").text(), "slow of a");
+        (began.elapsed() < SLOW).then_some(())
+    });
+    let folder = tree.join("rec");
+    let folder = folder.to_str().expect("text");
+    let explained = weir(&[
+        "serve",
+        "--replay",
+        folder,
+        "--replay-delays",
+        "--explain",
+        "GET http://a.test/slow",
+    ]);
+    let explained = text(&explained.stdout);
+    assert!(explained.contains("after 600ms"), "{explained}");
+    let (code, errors) = Launch::new(Strategy::LOOPS).args(["--replay-delays"]).fail();
+    assert!(code == 2 && errors.contains("set `replay`"), "{errors}");
 }
 
 #[test]

@@ -60,9 +60,11 @@ const UNSEEN: [&str; 5] = [
     "max-disk-queue",
 ];
 /// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
-/// `recorded`, `request_id` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 30] = [
+/// `recorded`, `request_id`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
+const ELSEWHERE: [&str; 32] = [
     "replay",
+    "replay-delays",
+    "versions",
     "tls-cert",
     "tls-key",
     "tls-client-ca",

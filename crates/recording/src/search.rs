@@ -58,7 +58,9 @@ impl Recording {
         let mut by_path: HashMap<Box<[u8]>, Vec<usize>> = HashMap::new();
         let mut hosts = BTreeMap::new();
         for (at, exchange) in exchanges.iter().enumerate() {
+            // As in the authority of a request, a final dot does not count.
             let host = exchange.url.host_str().unwrap_or_default();
+            let host = host.strip_suffix('.').unwrap_or(host);
             let key = key(host.as_bytes(), exchange.url.path().as_bytes());
             by_path.entry(key).or_default().push(at);
             *hosts.entry(host.to_owned()).or_default() += 1;
@@ -201,6 +203,7 @@ mod tests {
             "http://127.0.0.1:81/",
             "http://127.0.0.1:82/",
             "http://[::1]:81/",
+            "http://dot.test./",
         ];
         let mut all: Vec<_> = urls.iter().map(|url| exchange("GET", url, 1)).collect();
         all.push(exchange("POST", "http://a.test/form", 1));
@@ -263,6 +266,16 @@ mod tests {
             ("GET", "http://[::1]:9/", Some(("http://[::1]:81/", Match::Exact))),
             (
                 "GET",
+                "http://dot.test/",
+                Some(("http://dot.test./", Match::Exact)),
+            ),
+            (
+                "GET",
+                "http://dot.test./",
+                Some(("http://dot.test./", Match::Exact)),
+            ),
+            (
+                "GET",
                 "http://a.test/s?q=dogs",
                 Some(("http://a.test/s?q=dogs", Match::Exact)),
             ),
@@ -314,7 +327,7 @@ mod tests {
         assert_eq!(
             recording.missing(&wanted),
             "no recorded exchange for GET https://c.test/x\\n?y: the recording has only the hosts 127.0.0.1, [::1], \
-             a.test, b.test"
+             a.test, b.test, dot.test"
         );
         let of_host = recording.missing(&Wanted {
             authority: b"B.test:80",

@@ -12,6 +12,7 @@ mod inside;
 mod open;
 mod record_folder;
 mod small;
+mod versions;
 mod walk;
 pub mod watch;
 
@@ -26,6 +27,7 @@ use std::fmt;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use units::UnixTime;
+pub use versions::{VersionError, VersionFolder, VersionLinks};
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! therefore only a driver: small, replaceable and measurable on its own. `runtime` knows no HTTP.
 
 pub mod ability;
+pub mod alarms;
 pub mod background;
 pub mod bell;
 mod buffer;

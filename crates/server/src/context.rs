@@ -17,6 +17,7 @@ use crate::latency::{Latencies, Turn};
 use crate::limits::Limits;
 use crate::proxy::cache::Waiter;
 use crate::queue::Queue;
+use crate::recorded::Delay;
 use crate::request_id::RequestId;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
@@ -436,6 +437,8 @@ pub(crate) enum Task {
     Read(FileRange, bool),
     /// Wait for the response to another client's request.
     Await(Waiter),
+    /// Wait until a recorded response is due.
+    Delay(Delay),
 }
 
 /// What came of [`Work`].
@@ -477,6 +480,12 @@ impl Work {
             },
             // It waits for no disk, and has a limit of its own.
             Task::Check(_) => return Err(self),
+            Task::Delay(ref delay) => {
+                return match delay.is_over() {
+                    true => Ok(Done::Loaded(Loaded::nothing())),
+                    false => Err(self),
+                };
+            }
             Task::Await(ref waiter) => {
                 return match waiter.is_over() {
                     true => Ok(Done::Woken),
@@ -503,7 +512,9 @@ impl Work {
             None => Ok(Done::Loaded(match task {
                 Task::Load(job) => job.refuse(),
                 Task::Encode(job) => job.refuse(),
-                Task::Check(_) | Task::Read(..) | Task::Await(_) => unreachable!("it returned above"),
+                Task::Check(_) | Task::Read(..) | Task::Await(_) | Task::Delay(_) => {
+                    unreachable!("it returned above")
+                }
             })),
         }
     }
@@ -519,6 +530,10 @@ impl Work {
             }
             // No thread waits for it: the request goes on its own.
             Task::Await(_) => Done::Woken,
+            Task::Delay(delay) => {
+                delay.sleep();
+                Done::Loaded(Loaded::nothing())
+            }
         }
     }
 }
@@ -545,6 +560,13 @@ impl Job for Work {
             Task::Await(waiter) => {
                 waiter.wake_with(move || later.report(Done::Woken));
                 Ok(())
+            }
+            Task::Delay(delay) => {
+                let report = move || later.report(Done::Loaded(Loaded::nothing()));
+                delay.defer(report).map_err(|delay| Work {
+                    task: Task::Delay(delay),
+                    ..self
+                })
             }
             Task::Check(check) => {
                 let reply = move |checked| later.report(Done::Loaded(Loaded::checked(checked)));

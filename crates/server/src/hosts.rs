@@ -10,6 +10,7 @@ use crate::filter::{Filter, Filters};
 use crate::site::{Logins, Lookup, OpenError, Site, SiteConfig, Source};
 use crate::store::StoreCounters;
 use core::fmt;
+use runtime::fs::{VersionError, VersionFolder};
 use runtime::session::Job;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ const NAME_MAX: usize = 255;
 /// A site with its configuration.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The configuration of this site alone.
+    /// The configuration of this site alone. With `versions`, its root is the version in force.
     pub(crate) config: Config,
     pub(crate) site: Arc<Site>,
 }
@@ -127,8 +128,8 @@ impl Hosts {
     /// their cache.
     ///
     /// # Errors
-    /// The first root that cannot be opened, hosts with conflicting settings, or a password database that cannot be
-    /// read.
+    /// The first root or version that cannot be opened, hosts with conflicting settings, or a password database that
+    /// cannot be read.
     pub(crate) fn open(
         config: &Config,
         embedded: &Source,
@@ -137,7 +138,10 @@ impl Hosts {
     ) -> Result<Hosts, OpenError> {
         let mut kept: Vec<&Place> = before.map_or(Vec::new(), |hosts| hosts.places.iter().collect());
         let mut places = Vec::with_capacity(config.host.len() + 1);
-        for config in config.sites().map_err(OpenError::Hosts)? {
+        for (index, mut config) in config.sites().map_err(OpenError::Hosts)?.into_iter().enumerate() {
+            let host = index.checked_sub(1);
+            let modified_min =
+                take_version(&mut config).map_err(|cause| OpenError::Version { host, cause })?;
             let logins = config.tilde.as_ref().map(Logins::look_up).transpose();
             let logins = logins.map_err(OpenError::Logins)?.map(Arc::new);
             let same = kept
@@ -150,6 +154,7 @@ impl Hosts {
                 }
                 None => Arc::new(Site::open(SiteConfig {
                     logins,
+                    modified_min,
                     filters: Filters::of(config.header_rule.clone(), added),
                     ..SiteConfig::of(&config, embedded.clone())
                 })?),
@@ -241,7 +246,9 @@ impl Hosts {
             .map(|one| (one.key, one.page.clone()))
             .collect();
         missing.retain(|one| match one.named_by {
-            NamedBy::TopForHost { number, .. } if whole.host[number].root.is_none() => {
+            NamedBy::TopForHost { number, .. }
+                if whole.host[number].root.is_none() && whole.host[number].versions.is_none() =>
+            {
                 !of_top.contains(&(one.key, one.page.clone()))
             }
             _ => true,
@@ -260,6 +267,21 @@ impl Hosts {
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
+}
+
+/// Makes the version in force the root of a site that has versions. Returns when it was put in force.
+fn take_version(config: &mut Config) -> Result<Option<UnixTime>, VersionError> {
+    let Some(folder) = config.versions.as_deref().map(VersionFolder::at) else {
+        return Ok(None);
+    };
+    let chosen_at = folder.chosen_at()?;
+    let name = folder.links()?.current;
+    match folder.check(&name) {
+        Err(fault @ (VersionError::Missing(_) | VersionError::NoFolder(_))) => return Err(fault),
+        // What else is wrong is so with any root. One that has become empty can be served.
+        _ => config.root = Some(folder.version(&name)),
+    }
+    Ok(Some(chosen_at))
 }
 
 /// The authority without its port: the digits after the last colon outside an IPv6 literal.

@@ -1,7 +1,7 @@
 //! Answers from a recording (`weir record`): status, field lines and body of the exchange that matches a request best.
 //!
 //! A source of answers like the files of a site: the exchange consults it, and the session frames its answers. The whole
-//! recording is in memory, so an answer never waits. [`recording`] knows the format of the files and chooses the exchange;
+//! recording is in memory, so an answer waits for nothing but, if that is configured, the time that the recorded one took. [`recording`] knows the format of the files and chooses the exchange;
 //! this file reads the folder and prepares the field lines.
 
 use crate::own_fields::{HOP_BY_HOP, is_among};
@@ -11,11 +11,16 @@ use http_semantics::status::Status;
 use http1::response;
 use recording::exchange::{Exchange, HEAD_BYTES_MAX, SUFFIX, has_no_body};
 use recording::search::{Match, Recording, Wanted};
+use runtime::alarms::Alarms;
 use std::path::{Path, PathBuf};
-use units::Bytes as Size;
+use std::sync::Arc;
+use units::{Bytes as Size, Duration, Instant};
 
 /// Most exchanges of a recording.
 const EXCHANGES_MAX: usize = 20_000;
+
+/// Most responses that wait for their time without a thread. Further ones occupy a helper thread each, and so may come late.
+const DELAYS_MAX: usize = 65_536;
 
 /// Fields that this server writes itself, or that name ports of the recorded server (RFC 7838).
 const OWN: [&str; 2] = ["date", "alt-svc"];
@@ -27,6 +32,35 @@ pub(crate) struct Recorded {
     recording: Recording,
     /// The field lines of each exchange, without those of connections and framing.
     lines: Vec<Box<[u8]>>,
+    /// Tells when a response is due; `None`: all are due at once.
+    alarms: Option<Arc<Alarms>>,
+}
+
+/// A wait for the time at which a response is due.
+#[derive(Debug)]
+pub(crate) struct Delay {
+    due: Instant,
+    alarms: Arc<Alarms>,
+}
+
+impl Delay {
+    /// Whether the response is due.
+    pub(crate) fn is_over(&self) -> bool {
+        Alarms::has_passed(self.due)
+    }
+
+    /// Blocks this thread until the response is due.
+    pub(crate) fn sleep(&self) {
+        Alarms::sleep_until(self.due);
+    }
+
+    /// Calls `report` when the response is due.
+    ///
+    /// # Errors
+    /// The delay, if too many responses wait.
+    pub(crate) fn defer(self, report: impl FnOnce() + Send + 'static) -> Result<(), Delay> {
+        self.alarms.set(self.due, report).map_err(|_| self)
+    }
 }
 
 /// A recorded response.
@@ -40,7 +74,7 @@ pub(crate) struct Reply<'r> {
 }
 
 impl Recorded {
-    /// Reads the recording in a folder, with bodies of at most `bytes_max` in all. Blocks.
+    /// Reads the recording in a folder, with bodies of at most `bytes_max` in all. Responses are due at once. Blocks.
     ///
     /// # Errors
     /// The folder or file that cannot be used, and what to do.
@@ -96,7 +130,34 @@ impl Recorded {
             folder: folder.to_owned(),
             recording,
             lines,
+            alarms: None,
         })
+    }
+
+    /// The same recording, whose responses are due after the recorded time to the first byte.
+    pub(crate) fn with_delays(self) -> Recorded {
+        Recorded {
+            alarms: Some(Arc::new(Alarms::new("weir-delays", DELAYS_MAX))),
+            ..self
+        }
+    }
+
+    /// The wait for the response to a request of which the first byte arrived at `started`, and its length; `None`: there is
+    /// none.
+    pub(crate) fn delay(
+        &self,
+        head: &RequestHead<'_, '_>,
+        is_secured: bool,
+        started: Instant,
+    ) -> Option<(Delay, Duration)> {
+        let alarms = self.alarms.as_ref()?;
+        let (at, _) = self.recording.find(&wanted(head, is_secured))?;
+        let span = self.recording.exchanges()[at].first_byte;
+        let delay = Delay {
+            due: started + span,
+            alarms: Arc::clone(alarms),
+        };
+        Some((delay, span))
     }
 
     /// The response to a request.
@@ -130,8 +191,12 @@ impl Recorded {
                 format!("the best match with this path: {bytes} bytes at the start of the query are the same")
             }
         };
+        let wait = match self.alarms {
+            Some(_) => format!("; its first byte comes after {:?}", exchange.first_byte),
+            None => String::new(),
+        };
         format!(
-            "{} {} in `{}`: {how}",
+            "{} {} in `{}`: {how}{wait}",
             exchange.method,
             exchange.url,
             exchange.file_name()

@@ -206,6 +206,10 @@ impl State {
         let recorded = config.replay.as_deref();
         let recorded = recorded.map(|folder| Recorded::open(folder, config.cache_size));
         let recorded = recorded.transpose().map_err(OpenError::Replay)?;
+        let recorded = match config.replay_delays {
+            true => recorded.map(Recorded::with_delays),
+            false => recorded,
+        };
         let admin = AdminHandlers::open(&config, own.admin).map_err(OpenError::Token)?;
         Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),

@@ -310,24 +310,30 @@ pub(crate) struct Hand<J: Job> {
 
 impl<J: Job> Hand<J> {
     pub(crate) fn give(&self, id: Id, work: Work<J>, until: Option<Instant>) {
-        let work = match work {
-            Work::Job(job_id, job) => {
-                let inbox = Arc::clone(&self.inbox);
-                let later = Later::new(move |output| inbox.put(Finished::Job(id, job_id, output)));
-                match job.defer(later) {
-                    Ok(()) => return,
-                    Err(job) => Work::Job(job_id, job),
-                }
-            }
-            work => work,
-        };
+        let Err(work) = self.defer(id, work) else { return };
         let given = self.pool.give(id, work, &self.inbox, until);
         debug_assert!(given.is_ok(), "its threads were there from the start");
     }
 
+    /// Has work that only waits for something else report its result by itself.
+    ///
+    /// # Errors
+    /// The work, if it is not of this kind.
+    fn defer(&self, id: Id, work: Work<J>) -> Result<(), Work<J>> {
+        let Work::Job(job_id, job) = work else {
+            return Err(work);
+        };
+        let inbox = Arc::clone(&self.inbox);
+        let later = Later::new(move |output| inbox.put(Finished::Job(id, job_id, output)));
+        job.defer(later).map_err(|job| Work::Job(job_id, job))
+    }
+
     /// Gives work whose result is awaited without end; false if no thread can be had for it.
     pub(crate) fn try_give(&self, id: Id, work: Work<J>) -> bool {
-        self.pool.give(id, work, &self.inbox, None).is_ok()
+        let given = self.defer(id, work);
+        given
+            .or_else(|work| self.pool.give(id, work, &self.inbox, None))
+            .is_ok()
     }
 
     pub(crate) fn take_finished(&self, to: &mut Vec<Finished<J::Output>>) {

@@ -216,6 +216,8 @@ pub struct Reach {
     pub ports: Vec<u16>,
     /// Directories in which files and directories can be created, read, written, renamed and removed.
     pub keep: Vec<PathBuf>,
+    /// Directories in which symbolic links can be created, and files removed: a link is replaced by renaming another.
+    pub links: Vec<PathBuf>,
     /// TCP ports that can be connected to, at any address.
     pub connects: Vec<u16>,
     /// Whether abstract UNIX sockets of processes outside can be connected to, such as a service manager's.
@@ -270,6 +272,7 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
                 &reach.keep,
                 read | write | AccessFs::Truncate | AccessFs::MakeDir | AccessFs::RemoveFile,
             ),
+            (&reach.links, AccessFs::MakeSym | AccessFs::RemoveFile),
         ],
     )
     .map_err(io::Error::other)?;
@@ -431,13 +434,14 @@ mod tests {
     fn what_is_not_within_reach_is_denied() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for name in ["site", "logs", "secret"] {
+        for name in ["site", "logs", "secret", "versions"] {
             fs::create_dir(at(name)).unwrap();
             fs::write(at(name).join("file"), name).unwrap();
         }
         let reach = Reach {
-            read: vec![at("site"), at("missing")],
+            read: vec![at("site"), at("missing"), at("versions")],
             write: vec![at("logs")],
+            links: vec![at("versions")],
             sockets: Vec::new(),
             ..Reach::default()
         };
@@ -462,6 +466,22 @@ mod tests {
             assert!(beyond_reach(&reach.read[0]).is_none() && beyond_reach(&reach.read[1]).is_none());
             assert!(beyond_reach(&reach.read[0].join("../secret")).is_some());
             assert!(denied(fs::write(reach.read[0].join("new"), "x")));
+            let links = |folder: &Path| {
+                let folder = crate::fs::VersionFolder::at(folder);
+                let wanted = crate::fs::VersionLinks {
+                    current: "b".to_owned(),
+                    previous: Some("a".to_owned()),
+                };
+                let back = crate::fs::VersionLinks {
+                    current: "a".to_owned(),
+                    previous: None,
+                };
+                folder.set(&wanted).and_then(|()| folder.set(&back))
+            };
+            links(&reach.links[0]).unwrap();
+            assert!(links(&reach.read[0]).is_err());
+            assert!(denied(fs::write(reach.links[0].join("new"), "x")));
+            assert!(denied(fs::write(reach.links[0].join("file"), "x")));
             let append = |name: &str| {
                 fs::OpenOptions::new()
                     .create(true)

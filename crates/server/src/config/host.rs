@@ -82,6 +82,8 @@ pub struct Host {
     pub names: Vec<HostName>,
     /// See [`Config::root`].
     pub root: Option<PathBuf>,
+    /// See [`Config::versions`].
+    pub versions: Option<PathBuf>,
     /// PEM files with certificate chains for these names, at every address with TLS.
     #[serde(default, deserialize_with = "values::paths")]
     pub tls_cert: Vec<PathBuf>,
@@ -233,8 +235,9 @@ impl Host {
             redirect,
             proxy,
         );
-        if self.root.is_some() {
+        if self.root.is_some() || self.versions.is_some() {
             config.root.clone_from(&self.root);
+            config.versions.clone_from(&self.versions);
         }
         config.tilde = self.tilde.over(&top.tilde);
         config.spa_fallback = self.spa_fallback.over(&top.spa_fallback);

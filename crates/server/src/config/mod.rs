@@ -50,6 +50,7 @@ mod try_files;
 mod tuned;
 mod upstream;
 mod values;
+mod versions;
 
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
@@ -115,8 +116,12 @@ pub struct Config {
     pub profile: Option<PathBuf>,
     /// Document root. `None`: the embedded site.
     pub root: Option<PathBuf>,
+    /// Folder of versions of the site, whose link `current` leads to the version in force, in place of `root`.
+    pub versions: Option<PathBuf>,
     /// Folder with a recording (`weir record`) that answers in place of files. `None`: files do.
     pub replay: Option<PathBuf>,
+    /// Whether its responses wait for the recorded time to the first byte.
+    pub replay_delays: bool,
     /// Addresses to listen on: one string or a list. Empty if there are only tables `[[listener]]`.
     pub listen: Listen,
     /// Addresses with settings of their own.
@@ -399,7 +404,9 @@ impl Default for Config {
             preset: None,
             profile: None,
             root: None,
+            versions: None,
             replay: None,
+            replay_delays: false,
             listen: Listen::default(),
             listener: Vec::new(),
             tls_cert: Vec::new(),
@@ -595,6 +602,7 @@ impl Config {
         self.validate_managed()?;
         self.validate_listeners()?;
         self.validate_replay()?;
+        self.validate_versions()?;
         self.validate_site()
     }
 

@@ -6,13 +6,20 @@ impl Config {
     /// Refuses keys that would have no effect beside a recording, or change what was recorded.
     pub(super) fn validate_replay(&self) -> Result<(), ConfigError> {
         if self.replay.is_none() {
-            return Ok(());
+            return match self.replay_delays {
+                false => Ok(()),
+                true => Err(ConfigError::invalid(
+                    "replay-delays",
+                    "needs the recording whose times are replayed; set `replay`, too",
+                )),
+            };
         }
         let other = Config::default();
         let files = "the recording answers in place of files";
         let fields = "responses have the recorded fields";
         let idle = [
             ("root", self.root.is_some(), files),
+            ("versions", self.versions.is_some(), files),
             ("listing", self.listing != other.listing, files),
             ("early-hints", self.early_hints != other.early_hints, files),
             ("types", self.types != other.types, files),

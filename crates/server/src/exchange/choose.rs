@@ -43,7 +43,7 @@ use units::Rng;
 /// The step of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
-    /// Before the search: whether the client's password is right.
+    /// Before the search: whether the client's password is right, or a recorded response is due.
     Access,
     /// The target of the request.
     Target,
@@ -199,6 +199,18 @@ impl Exchange {
             return Step::Answer(composer.secure_address(head, port));
         }
         if let (Start::Request, Some(head), Some(recorded)) = (start, head, &state.recorded) {
+            if !self.is_due
+                && let Some((delay, span)) = recorded.delay(head, self.way.is_secured, self.started)
+            {
+                self.is_due = true;
+                self.patience = Some(span);
+                self.waits = Some(Waits {
+                    stage: Stage::Access,
+                    generation,
+                    site,
+                });
+                return Step::Wait(Work::new(Task::Delay(delay), hub, state), None);
+            }
             return Step::Answer(self.replay(composer, recorded, head, (admission, counters)));
         }
         let Some(view) = views.get_mut(site) else {

@@ -101,8 +101,10 @@ pub(crate) struct Exchange {
     tried: Option<Box<Tried>>,
     /// What checks of the request have shown.
     known: Known,
-    /// Time for which the result of the check is awaited that another server makes.
+    /// Time for which the result of the check is awaited that another server makes, or the time of a recorded response.
     patience: Option<Duration>,
+    /// Whether the time of a recorded response has been awaited.
+    is_due: bool,
     /// Whether an access rule covers the path. The answer then depends on the client.
     is_ruled: bool,
     /// Whether a rule says what pages of other origins may do with the answer, which has lines of its own then.
@@ -140,6 +142,7 @@ impl Exchange {
             tried: None,
             known: Known::default(),
             patience: None,
+            is_due: false,
             is_ruled: false,
             is_cross_origin: false,
             user: None,

@@ -6,6 +6,7 @@ use crate::config::{Behavior, Config, ConfigError, ContentTypes};
 use crate::filter::Filters;
 use crate::site::Logins;
 use core::fmt;
+use runtime::fs::VersionError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::{Bytes, UnixTime};
@@ -41,6 +42,9 @@ pub struct SiteConfig {
     pub types: ContentTypes,
     /// `charset` of built-in text types; `None`: not sent.
     pub charset: Option<String>,
+    /// Earliest `Last-Modified` of a file: when the version that it belongs to was put in force, at which it changed for
+    /// clients. `None` without versions.
+    pub modified_min: Option<UnixTime>,
     /// Whether to use inotify. Otherwise, cached files are checked twice a second.
     pub change_events: bool,
     /// Logins with pages at `/~login/`; only for a site in a directory.
@@ -67,6 +71,7 @@ impl SiteConfig {
             filters: Filters::default(),
             types: ContentTypes::default(),
             charset: Some("utf-8".to_owned()),
+            modified_min: None,
             change_events: true,
             logins: None,
             behavior: Behavior::default(),
@@ -157,6 +162,13 @@ pub enum OpenError {
     Token(String),
     /// The recording cannot be read: which folder or file, and why.
     Replay(String),
+    /// No version of a site can be found.
+    Version {
+        /// Index of the host that names the folder, from 0; `None`: the top level does.
+        host: Option<usize>,
+        /// Why.
+        cause: VersionError,
+    },
     /// `/~login/` with the embedded site, which has no directories.
     NoRoot,
     /// The thread that watches for changes could not be started.
@@ -175,6 +187,7 @@ impl fmt::Display for OpenError {
             OpenError::Users(why) => write!(f, "`htpasswd`: {why}"),
             OpenError::Upstreams(why) => write!(f, "`proxy`: {why}"),
             OpenError::Replay(why) => write!(f, "`replay`: {why}"),
+            OpenError::Version { cause, .. } => write!(f, "`versions`: {cause}"),
             OpenError::Token(why) => write!(f, "`token-file`: {why}"),
             OpenError::NoRoot => {
                 f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
@@ -190,6 +203,7 @@ impl std::error::Error for OpenError {
             OpenError::Root(_, cause) => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
             OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
+            OpenError::Version { cause, .. } => Some(cause),
             OpenError::NoRoot
             | OpenError::Users(_)
             | OpenError::Upstreams(_)

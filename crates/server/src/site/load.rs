@@ -83,8 +83,13 @@ impl Loaded {
     pub(crate) fn checked(checked: Checked) -> Loaded {
         Loaded {
             checked: Some(checked),
-            ..Loaded::of(Arc::new(Entry::new(Answer::Missing(Missing::Unavailable))))
+            ..Loaded::nothing()
         }
+    }
+
+    /// The result of work that loads nothing.
+    pub(crate) fn nothing() -> Loaded {
+        Loaded::of(Arc::new(Entry::new(Answer::Missing(Missing::Unavailable))))
     }
 
     /// The resulting entry.
@@ -431,6 +436,8 @@ impl Load {
             _ => Vec::new(),
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
+        // Its validators must differ from those of another version, whose file may be as old, or younger.
+        let modified = config.modified_min.map_or(modified, |min| modified.max(min));
         let last_modified = represent::last_modified(modified, self.wall);
         let lines = Lines {
             last_modified: Some(last_modified),
