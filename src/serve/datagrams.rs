@@ -3,19 +3,24 @@
 //!
 //! In an upgrade in place, both programs have the sockets. Connection IDs name the process; each passes datagrams of the
 //! other's connections on to it ([`runtime::datagram::Relay`]), and the old one stops receiving once the new one serves.
+//!
+//! With worker processes, each has sockets of its own at every address, and an inbox. The founder opens all of them before it
+//! forks, and keeps them: a process that takes the place of one that died has its sockets, inbox and number. It answers
+//! what still names the dead one's connections with a stateless reset (RFC 9000 section 10.3), so clients learn it at once.
 
 use super::refused;
 use super::sockets::Given;
+use super::strategy::Choice;
 use super::tls::Tls;
 use crate::failure::Failure;
 use quic::endpoint::Shared;
 use quic::{Limits, identifiers};
-use runtime::datagram::{self, Handle, Relay};
+use runtime::datagram::{self, Handle, Others, Relay, Siblings};
 use runtime::listen::Listener;
 use runtime::machine;
 use runtime::process::inherit;
 use server::Server;
-use server::config::{Admin, Config, Http3};
+use server::config::{Admin, Concurrency, Config, Http3};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -25,11 +30,15 @@ use units::Duration;
 /// The protocol's name (ALPN, RFC 9114 section 3.1).
 const PROTOCOL: &[u8] = b"h3";
 
-/// Why worker processes have no HTTP/3.
-pub(super) const NO_PROCESSES: &str = "worker processes cannot share the connections of HTTP/3; choose a strategy of threads, such as `concurrency = \"loops\"`";
-
-/// What the number of a process and its successor's differ by, modulo 65,536.
+/// What the numbers of the processes of a program and its successor's differ by, modulo 65,536: the high byte is that of the
+/// program.
 const NEXT: u16 = 0x100;
+
+/// The last number that a process of a program can have, in the low byte.
+const LAST: u16 = 0xff;
+
+/// Worker processes whose numbers fit.
+const PROCESSES_MAX: usize = LAST as usize + 1;
 
 /// Until the drain has an end of its own.
 const A_DAY: Duration = Duration::from_secs(86_400);
@@ -38,15 +47,38 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 #[derive(Debug)]
 pub(super) struct Sockets {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Shared,
     sockets: Vec<UdpSocket>,
-    /// To earlier processes that have connections over these sockets.
+    /// To earlier programs that have connections over these sockets; with worker processes, also to a later one.
     relays: Vec<Relay>,
+    /// With worker processes, the way to the inbox of each, and the inbox.
+    inboxes: Vec<(Relay, Relay)>,
 }
 
-/// Opens them for each address with TLS, before rights are dropped, or takes the predecessor's out of `given`. None without
-/// `http3`. If one address has a fault and `http3` is `auto`, there are none at all, as responses name one port for all
-/// (`Alt-Svc`).
+/// Why this strategy cannot serve HTTP/3; `None` if it can.
+pub(super) fn refusal(choice: &Choice) -> Option<String> {
+    match choice.concurrency {
+        Concurrency::Processes => Some(
+            "a process of `processes` serves one connection at a time; choose a strategy of event loops or threads, such as \
+             `concurrency = \"process-loops\"` or `\"loops\"`"
+                .to_owned(),
+        ),
+        Concurrency::ProcessLoops if choice.workers > PROCESSES_MAX => Some(format!(
+            "connections of HTTP/3 can name {PROCESSES_MAX} worker processes, not {}; set `workers = {PROCESSES_MAX}` or less",
+            choice.workers
+        )),
+        _ => None,
+    }
+}
+
+/// The number of UDP sockets at an address without worker processes.
+pub(super) fn threads() -> usize {
+    machine::usable_cores().clamp(1, identifiers::WORKERS_MAX)
+}
+
+/// Opens `count` sockets at each address with TLS, before rights are dropped, or takes the predecessor's out of `given`, as
+/// many as it had. None without `http3`. If one address has a fault and `http3` is `auto`, there are none at all, as
+/// responses name one port for all (`Alt-Svc`).
 ///
 /// # Errors
 /// Unless it is `auto`: `Usage` if a listener's TLS cannot carry QUIC; `System`, naming the address, if it is taken.
@@ -55,6 +87,7 @@ pub(super) fn bind(
     tls: Option<&Tls>,
     listeners: &[Vec<Listener>],
     given: &mut Given,
+    count: usize,
 ) -> Result<Vec<Sockets>, Failure> {
     // What is not used here is closed: the predecessor would wait for datagrams that nobody passes on.
     let mut inherited = std::mem::take(&mut given.datagrams);
@@ -65,7 +98,7 @@ pub(super) fn bind(
     let Some(tls) = tls.filter(|_| config.http3 != Http3::Off) else {
         return Ok(Vec::new());
     };
-    match open(config, tls, listeners, &mut inherited, process) {
+    match open(config, tls, listeners, &mut inherited, process, count) {
         Ok(mut all) => {
             for one in &mut all {
                 let address = one.address;
@@ -91,8 +124,8 @@ fn open(
     listeners: &[Vec<Listener>],
     inherited: &mut Vec<inherit::Datagrams>,
     process: u16,
+    count: usize,
 ) -> Result<Vec<Sockets>, Failure> {
-    let workers = machine::usable_cores().clamp(1, identifiers::WORKERS_MAX);
     let mut all: Vec<Sockets> = Vec::new();
     for listener in listeners.iter().flatten() {
         let Some(slot) = tls.slot(listener) else { continue };
@@ -128,7 +161,7 @@ fn open(
         let known = inherited.iter().position(|(known, _)| *known == address);
         let sockets = match known.map(|at| inherited.swap_remove(at)) {
             Some((_, sockets)) => Ok(sockets.into_iter().map(UdpSocket::from).collect()),
-            None => datagram::bind(address, workers),
+            None => datagram::bind(address, count),
         };
         let sockets: Vec<UdpSocket> = sockets.map_err(|error| {
             Failure::System(format!(
@@ -140,9 +173,10 @@ fn open(
         }
         all.push(Sockets {
             address,
-            shared: Arc::new(shared),
+            shared,
             sockets,
             relays: Vec::new(),
+            inboxes: Vec::new(),
         });
     }
     Ok(all)
@@ -182,6 +216,86 @@ pub(super) fn hand_on(all: &[Sockets]) -> Vec<inherit::Datagrams> {
     all.iter().filter_map(again).collect()
 }
 
+/// Opens what worker processes need besides the sockets, before they are forked: they could not be given it later. These are
+/// an inbox for each of `count` processes, and a channel to a successor that may come. Returns the ends for the successor.
+///
+/// # Errors
+/// `System`, if there are no descriptors for the inboxes. A channel to a successor that cannot be had is left out, with a
+/// word.
+pub(super) fn connect(all: &mut [Sockets], count: usize) -> Result<inherit::Forwarding, Failure> {
+    let first = all.first().map_or(0, |one| one.shared.process());
+    let numbers = || (0..count).filter_map(move |number| number_of(first, number));
+    let successor = first.wrapping_add(NEXT);
+    let mut channels = Vec::new();
+    for one in all {
+        let inboxes = numbers().map(Relay::inbox).collect::<io::Result<Vec<_>>>();
+        one.inboxes = inboxes.map_err(|error| refused("channels between worker processes", &error))?;
+        match Relay::pair(successor | LAST) {
+            Ok((relay, channel)) => {
+                one.relays.push(relay);
+                channels.push((one.address, numbers().next_back().unwrap_or(first), channel));
+            }
+            Err(error) => complain(&error),
+        }
+    }
+    Ok(inherit::Forwarding {
+        process: successor,
+        channels,
+    })
+}
+
+/// The number of a worker process of the program whose first process is `first`.
+fn number_of(first: u16, member: usize) -> Option<u16> {
+    let member = u16::try_from(member).ok().filter(|number| *number <= LAST)?;
+    Some(first & !LAST | member)
+}
+
+/// Leaves what the worker process of this number serves, and closes the rest. `count` is the number of processes.
+pub(super) fn keep(all: Vec<Sockets>, member: usize, count: usize) -> Vec<Sockets> {
+    let mut kept = Vec::new();
+    for mut one in all {
+        let Some(number) = number_of(one.shared.process(), member) else {
+            continue;
+        };
+        one.shared = one.shared.of_process(number);
+        // Those of a predecessor may be fewer, or more.
+        let own = one.sockets.into_iter().enumerate();
+        let own = own.filter(|(at, _)| at % count == member);
+        one.sockets = own.map(|(_, socket)| socket).collect();
+        kept.push(one);
+    }
+    kept
+}
+
+/// For a successor that is about to start: `ends`, which it is to have, and channels to earlier programs.
+pub(super) fn share(all: &[Sockets], ends: &inherit::Forwarding) -> inherit::Forwarding {
+    let mut channels = Vec::new();
+    for one in all {
+        let earlier = one
+            .relays
+            .iter()
+            .filter(|relay| !relay.is_of_program(ends.process));
+        for relay in earlier.filter(|relay| relay.is_held()) {
+            channels.push((one.address, relay.process(), relay.channel()));
+        }
+    }
+    for (address, process, channel) in &ends.channels {
+        channels.push((*address, *process, channel.try_clone()));
+    }
+    let had = |(address, process, channel): (SocketAddr, u16, io::Result<OwnedFd>)| {
+        let channel = channel.inspect_err(complain).ok()?;
+        Some((address, process, channel))
+    };
+    inherit::Forwarding {
+        process: ends.process,
+        channels: channels.into_iter().filter_map(had).collect(),
+    }
+}
+
+fn complain(error: &io::Error) {
+    tracing::warn!("HTTP/3 connections will be closed by an upgrade in place: {error}");
+}
+
 /// The addresses of these sockets.
 pub(super) fn addresses(all: &[Sockets]) -> Vec<SocketAddr> {
     all.iter().map(|sockets| sockets.address).collect()
@@ -190,6 +304,18 @@ pub(super) fn addresses(all: &[Sockets]) -> Vec<SocketAddr> {
 /// The port that responses over TCP name (`Alt-Svc`, RFC 7838): the first.
 pub(super) fn port(all: &[Sockets]) -> Option<u16> {
     all.first().map(|sockets| sockets.address.port())
+}
+
+/// The processes of this program, if it has several: the one of this number keeps its inbox, and the ways to all.
+fn siblings(inboxes: Vec<(Relay, Relay)>, process: u16) -> Option<Siblings> {
+    let (mut ways, mut own) = (Vec::new(), None);
+    for (way, inbox) in inboxes {
+        if inbox.process() == process {
+            own = Some(inbox);
+        }
+        ways.push(way);
+    }
+    own.map(|inbox| Siblings { inbox, ways })
 }
 
 /// The threads that serve them.
@@ -219,8 +345,14 @@ impl Datagrams {
                 shared,
                 sockets,
                 relays,
+                inboxes,
             } = of_one;
-            let started = serving::datagrams(sockets, relays, &shared, server);
+            let shared = Arc::new(shared);
+            let others = Others {
+                programs: relays,
+                siblings: siblings(inboxes, shared.process()),
+            };
+            let started = serving::datagrams(sockets, others, &shared, server);
             let handle = started.map_err(|error| {
                 datagrams.stop();
                 refused("HTTP/3 workers", &error)
@@ -250,32 +382,31 @@ impl Datagrams {
         self.served.iter().for_each(|one| one.handle.drain(grace));
     }
 
-    /// The number of the process that follows this one.
+    /// The number of the first process of the program that follows this one.
     fn successor(&self) -> u16 {
         let process = self.served.first().map(|one| one.shared.process());
-        process.map_or(0, |process| process.wrapping_add(NEXT))
+        process.map_or(0, |process| process.wrapping_add(NEXT) & !LAST)
     }
 
     /// Opens channels to a successor that is about to start, for datagrams of its connections and of those here. It gets
-    /// those to earlier processes, too. A channel that cannot be had is left out, with a word.
+    /// those to earlier programs, too. A channel that cannot be had is left out, with a word. For a server without worker
+    /// processes; otherwise, see [`connect`] and [`share`].
     pub(super) fn share(&self) -> inherit::Forwarding {
         let process = self.successor();
         let mut channels = Vec::new();
-        let mut complain = |error: io::Error| {
-            tracing::warn!("HTTP/3 connections will be closed by the upgrade in place: {error}");
-        };
         for one in &self.served {
-            let earlier = one.handle.relays().map_err(&mut complain).unwrap_or_default();
-            let earlier = earlier.into_iter().filter(|(its, _)| *its != process);
+            let earlier = one.handle.relays().inspect_err(complain).unwrap_or_default();
+            let earlier = earlier.into_iter().filter(|(its, _)| *its & !LAST != process);
             channels.extend(earlier.map(|(its, channel)| (one.address, its, channel)));
         }
         for one in &self.served {
-            match Relay::pair(process) {
+            // It may have worker processes.
+            match Relay::pair(process | LAST) {
                 Ok((relay, channel)) => {
                     one.handle.relay(relay);
                     channels.push((one.address, one.shared.process(), channel));
                 }
-                Err(error) => complain(error),
+                Err(error) => complain(&error),
             }
         }
         inherit::Forwarding { process, channels }
@@ -306,5 +437,55 @@ impl Datagrams {
     pub(super) fn join(self) -> io::Result<()> {
         let results = self.served.into_iter().map(|one| one.handle.join());
         results.fold(Ok(()), io::Result::and)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::strategy::choose_all;
+    use super::*;
+    use server::config::Workers;
+    use std::num::NonZeroUsize;
+
+    #[test]
+    fn numbers_are_of_the_program_and_its_processes() {
+        assert_eq!(number_of(0, 0), Some(0));
+        assert_eq!(number_of(0x0300, 255), Some(0x03ff));
+        assert_eq!(number_of(0x0300, 256), None);
+        // The last program is followed by the first.
+        assert_eq!(0xff00_u16.wrapping_add(NEXT), 0);
+    }
+
+    #[test]
+    fn a_process_has_its_inbox_and_the_ways_to_all() {
+        let inboxes = |count: u16| {
+            (0..count)
+                .map(|one| Relay::inbox(0x0100 | one).expect("a channel"))
+                .collect()
+        };
+        let own = siblings(inboxes(3), 0x0101).expect("it is one of three");
+        assert_eq!(own.inbox.process(), 0x0101);
+        let ways: Vec<u16> = own.ways.iter().map(Relay::process).collect();
+        assert_eq!(ways, [0x0100, 0x0101, 0x0102]);
+        assert!(siblings(Vec::new(), 0x0100).is_none());
+    }
+
+    #[test]
+    fn strategies_without_http3_say_what_to_do() {
+        let refusal = |concurrency, workers| {
+            let config = Config {
+                concurrency,
+                workers: Workers::Fixed(NonZeroUsize::new(workers).expect("not zero")),
+                ..Config::default()
+            };
+            let groups = choose_all(&config, 2).expect("a valid configuration");
+            refusal(&groups[0].choice)
+        };
+        assert_eq!(refusal(Concurrency::Loops, 2), None);
+        assert_eq!(refusal(Concurrency::ProcessLoops, 256), None);
+        let many = refusal(Concurrency::ProcessLoops, 257).expect("a reason");
+        assert!(many.contains("`workers = 256` or less"), "{many}");
+        let one_each = refusal(Concurrency::Processes, 2).expect("a reason");
+        assert!(one_each.contains("process-loops"), "{one_each}");
     }
 }

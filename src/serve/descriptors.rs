@@ -2,13 +2,16 @@
 //! that a server with few descriptors still serves. Decides numbers only; `runtime` and `server` enforce them.
 
 use super::strategy::Group;
-use server::config::Config;
+use server::config::{Config, Http3, Listener};
 
 /// Descriptors for standard streams, signals (a pair for each of five), the root, a log and the watcher, for files being
 /// opened, and for connections that are accepted only to be refused.
 const OWN: u64 = 20;
 /// Descriptors per event loop: event queue, waker, listener. Blocking workers need none of their own.
 const PER_LOOP: u64 = 4;
+/// Descriptors for HTTP/3 at an address in a worker process, besides the ways to the inboxes of all processes: socket, inbox,
+/// channels to earlier and later programs.
+const PER_UDP: u64 = 4;
 /// Cached open files get at most `1 / FILES_SHARE` of the descriptors.
 const FILES_SHARE: u64 = 8;
 
@@ -39,7 +42,11 @@ impl Shares {
         let loops: u64 = groups.iter().map(loops_of).sum();
         // The first log is among `OWN`.
         let logs = config.access_logs().len().saturating_sub(1) as u64;
-        let own = OWN + PER_LOOP * loops + logs;
+        let over_udp = match of_processes.is_some() && config.http3 != Http3::Off {
+            true => (PER_UDP + processes) * secured(config),
+            false => 0,
+        };
+        let own = OWN + PER_LOOP * loops + logs + over_udp;
         Shares {
             total,
             connections: total.saturating_sub(files + own).max(1),
@@ -65,6 +72,13 @@ impl Shares {
     }
 }
 
+/// Addresses with TLS, which HTTP/3 may use, too.
+fn secured(config: &Config) -> u64 {
+    let is_secured = |listener: &Listener| listener.tls.is_some() && !listener.is_admin;
+    let listeners = config.listeners().into_iter().filter(is_secured);
+    listeners.map(|listener| listener.address.0.len() as u64).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::strategy::choose_all;
@@ -85,6 +99,24 @@ mod tests {
         assert_eq!(of(1024), (868, 128, true));
         assert_eq!(of(20_000), (17_924, 2048, true));
         assert_eq!(of(1 << 20), (1_046_500, 2048, false));
+    }
+
+    #[test]
+    fn worker_processes_need_ways_to_each_other_for_http3() {
+        let of = |http3, workers| {
+            let config = Config {
+                concurrency: Concurrency::ProcessLoops,
+                workers: Workers::Fixed(NonZeroUsize::new(workers).expect("not zero")),
+                tls_cert: vec!["a.pem".into()],
+                tls_key: vec!["a.key".into()],
+                http3,
+                ..Config::default()
+            };
+            let groups = choose_all(&config, 2).expect("a valid configuration");
+            Shares::of(10_000, &config, &groups).connections
+        };
+        assert_eq!(of(Http3::Off, 2) - of(Http3::On, 2), 6);
+        assert_eq!(of(Http3::Off, 64) - of(Http3::Auto, 64), 68);
     }
 
     #[test]

@@ -157,10 +157,12 @@ fn serve(
     }
     let groups = choose_all(&config, machine::usable_cores())?;
     if let Some(group) = groups.iter().find(|group| group.choice.is_of_processes()) {
-        match config.http3 {
-            Http3::On => return Err(flags.blame("http3", datagrams::NO_PROCESSES.to_owned())),
-            Http3::Auto => tracing::warn!("serving without HTTP/3: {}", datagrams::NO_PROCESSES),
-            Http3::Off => {}
+        if let Some(why) = datagrams::refusal(&group.choice) {
+            match config.http3 {
+                Http3::On => return Err(flags.blame("http3", why)),
+                Http3::Auto if config.has_tls() => tracing::warn!("serving without HTTP/3: {why}"),
+                Http3::Auto | Http3::Off => {}
+            }
         }
         return processes::run(flags, voice, config, group, predecessor, given, began);
     }
@@ -173,7 +175,13 @@ fn serve(
     cache_folder::prepare(&config)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
-    let datagrams = datagrams::bind(&config, tls.as_deref(), &listeners, &mut given)?;
+    let datagrams = datagrams::bind(
+        &config,
+        tls.as_deref(),
+        &listeners,
+        &mut given,
+        datagrams::threads(),
+    )?;
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;

@@ -13,6 +13,9 @@
 //!                └─ all gone, or killed after their time ─▶ exit
 //!   member:   open log and site ─▶ workers ─▶ ready ─▶ obey signals (as a server of one process)
 //! ```
+//! With HTTP/3, each member has UDP sockets of its own, an inbox for datagrams that others received, and the ways to the
+//! inboxes of the others ([`super::datagrams`]).
+//!
 //! Before members open what needs a thread or may fail (a site, a log), a separate process opens it with the rights of
 //! members. So a failure is reported once, and an invalid configuration reaches no member.
 //!
@@ -22,6 +25,7 @@
 use super::adaptation::{self, Adaptation};
 use super::cache_folder;
 use super::choices;
+use super::datagrams::{self, Datagrams, Sockets};
 use super::descriptors::Shares;
 use super::drivers::Drivers;
 use super::managed::Managed;
@@ -95,12 +99,25 @@ pub(super) fn run(
         Prefork::new(size(choice), common_len, Board::SHAPE).map_err(|error| refused("signals", &error))?;
     runtime::complaints::share().map_err(|error| refused("shared memory", &error))?;
     let listeners = sockets::open(&config, groups, &mut given)?.concat();
-    // Those of a predecessor with HTTP/3 are closed, so that nobody waits for them.
-    given.datagrams.clear();
-    given.forwarding = Forwarding::default();
     let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
+    let mut datagrams = match datagrams::refusal(choice) {
+        None => {
+            let mut fitted = config.clone();
+            fit(&mut fitted, &shares);
+            let listeners = std::slice::from_ref(&listeners);
+            datagrams::bind(&fitted, tls.as_deref(), listeners, &mut given, choice.workers)?
+        }
+        Some(_) => {
+            // The predecessor would wait for datagrams that nobody passes on.
+            given.datagrams.clear();
+            given.forwarding = Forwarding::default();
+            Vec::new()
+        }
+    };
+    let over_udp = datagrams::addresses(&datagrams);
+    let forwarding = datagrams::connect(&mut datagrams, choice.workers)?;
     let addresses = sockets::addresses(&listeners);
     let is_secured = |address: &Address| {
         let mut here = listeners.iter().filter(|listener| listener.address() == *address);
@@ -125,7 +142,8 @@ pub(super) fn run(
         program,
         listeners.iter().map(Listener::sockets).collect(),
         rights.bounds(),
-    );
+    )
+    .with_datagrams(datagrams::hand_on(&datagrams));
     let mut founder = Founder {
         flags,
         voice,
@@ -140,6 +158,8 @@ pub(super) fn run(
         rights: rights.clone(),
         predecessor,
         listeners,
+        datagrams,
+        forwarding,
         prefork,
         adaptation,
         knobs,
@@ -165,7 +185,7 @@ pub(super) fn run(
             addresses: listening,
         }],
         embedded: super::is_demo(&config).then(demo_size),
-        http3: &[],
+        http3: &over_udp,
         shares,
         memory: memory_limit(&config, &shares),
         rights: &rights,
@@ -223,6 +243,10 @@ struct Founder<'a> {
     /// The predecessor in an upgrade in place, until all members serve.
     predecessor: &'a mut Option<Predecessor>,
     listeners: Vec<Listener>,
+    /// The UDP sockets of HTTP/3, of all members.
+    datagrams: Vec<Sockets>,
+    /// The ends of channels to the members that a successor is to have.
+    forwarding: Forwarding,
     prefork: Prefork,
     adaptation: Option<Adaptation>,
     /// Automatic settings, in memory shared with all members.
@@ -299,6 +323,8 @@ impl Founder<'_> {
             rights,
             predecessor,
             listeners,
+            datagrams,
+            forwarding,
             prefork,
             knobs,
             purges,
@@ -310,17 +336,25 @@ impl Founder<'_> {
         let mut life = |member: Member| {
             // This closure runs in the child; the founder keeps its own copies.
             let listeners = std::mem::take(listeners);
+            let number = member.number();
+            let http3_port = datagrams::port(datagrams);
+            let datagrams = datagrams::keep(std::mem::take(datagrams), number, group.choice.workers);
+            // Only the founder and the successor hold these: a member must see when neither does.
+            drop(std::mem::take(forwarding));
             drop(predecessor.take());
             if let Some(control) = control.take() {
                 control.leave();
             }
             waiting.clear();
             upgrade.leave();
-            upgrade.hand_over(Vec::new());
-            let number = member.number();
+            upgrade.let_go();
+            let board = Board::among(member.ledger().clone(), number, std::process::id());
             let prefork = server::Interprocess {
                 peers: Peers::from(Among::new(member.common().clone(), *common_len, number)),
-                board: Board::among(member.ledger().clone(), number, std::process::id()),
+                board: match datagrams.is_empty() {
+                    true => board,
+                    false => board.with_threads(),
+                },
                 knobs: knobs.clone(),
                 purges: purges.clone(),
                 budget: Arc::new(Budget::new(bound(config, shares))),
@@ -331,6 +365,8 @@ impl Founder<'_> {
                 prefork,
                 started: *started,
                 listeners,
+                datagrams,
+                http3_port,
                 tls: tls.clone(),
                 watch: watch.clone(),
                 managed: managed.clone(),
@@ -417,8 +453,8 @@ impl Founder<'_> {
                 News::Wanted(Signal::Reload) => drop(self.reload()),
                 News::Wanted(Signal::Upgrade) => {
                     let secret = tls::hand_on(self.tls.as_deref());
-                    self.upgrade
-                        .begin(&secret, Forwarding::default, |why| self.rights.hint(why));
+                    let share = || datagrams::share(&self.datagrams, &self.forwarding);
+                    self.upgrade.begin(&secret, share, |why| self.rights.hint(why));
                 }
                 News::Wanted(Signal::ReopenLogs) => match self.config.access_logs().is_empty() {
                     false => self.prefork.ask(Signal::ReopenLogs),
@@ -603,7 +639,9 @@ impl Founder<'_> {
         self.waiting.clear();
         // From here on, only members hold the sockets; they close them when they drain.
         self.listeners.clear();
-        self.upgrade.hand_over(Vec::new());
+        self.datagrams.clear();
+        self.forwarding = Forwarding::default();
+        self.upgrade.let_go();
         let grace = self.config.grace;
         let mut until = clock::now() + delay + grace + LOG_GRACE + PATIENCE;
         say_stopping(usize::try_from(self.prefork.open()).unwrap_or(usize::MAX), grace);
@@ -641,6 +679,9 @@ struct Work {
     prefork: server::Interprocess,
     started: UnixTime,
     listeners: Vec<Listener>,
+    datagrams: Vec<Sockets>,
+    /// The port of HTTP/3, if there is any.
+    http3_port: Option<u16>,
     tls: Option<Arc<Tls>>,
     watch: Option<Watch>,
     managed: Option<Managed>,
@@ -654,6 +695,8 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         prefork,
         started,
         listeners,
+        datagrams,
+        http3_port,
         tls,
         watch,
         managed,
@@ -665,7 +708,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
     let server = Arc::new(open(
         config,
         prefork,
-        additions(managed.as_ref(), None),
+        additions(managed.as_ref(), http3_port),
         &logs,
         flags,
     )?);
@@ -683,6 +726,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         shares,
         Listening::default(),
     )?;
+    workers.add(Datagrams::start(&server, datagrams).inspect_err(|_| workers.stop())?);
     drop(listeners);
     member.is_ready();
     let mut operator = Operator {

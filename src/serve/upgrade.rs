@@ -86,6 +86,12 @@ impl Upgrade {
         }
     }
 
+    /// Closes all that was to be handed over: other processes have it.
+    pub(crate) fn let_go(&mut self) {
+        self.sockets = Vec::new();
+        self.datagrams = Vec::new();
+    }
+
     /// Replaces the sockets to hand over.
     pub(crate) fn hand_over(&mut self, sockets: Vec<Sockets>) {
         self.sockets = sockets;

@@ -1,9 +1,11 @@
 //! HTTP/3 as a client sees it: answers, many requests at once, stops, floods, programs people use.
 //!
-//! Its UDP sockets are served by threads of their own, the same with every strategy of threads.
+//! Its UDP sockets are served by threads of their own, the same with every strategy of threads, and in each worker process of
+//! `process-loops`.
 
 mod abuse;
 pub(crate) mod client;
+mod processes;
 
 use crate::serve::access::USERS;
 use crate::serve::clients::run;
@@ -276,11 +278,11 @@ fn a_taken_port_ends_the_start_unless_http3_is_automatic() {
 
 /// Where HTTP/3 is impossible from the start, `auto` says why and does without.
 #[test]
-fn automatic_http3_needs_threads_and_tls() {
+fn automatic_http3_needs_tls_and_processes_for_many_connections() {
     let pairs = site(&[("a.txt", b"a")]);
-    let launch: Launch = pairs.launch(Strategy::PROCESS_LOOPS, &["a"]);
+    let launch: Launch = pairs.launch(Strategy::PROCESSES, &["a"]);
     let server = launch.args(["--http3=auto"]).start();
-    let why = "serving without HTTP/3: worker processes";
+    let why = "serving without HTTP/3: a process of `processes`";
     eventually("the reason", || server.stderr().contains(why).then_some(()));
     assert_eq!(server.started["listeners"][0]["http3"], false);
     let clear = Launch::new(Strategy::LOOPS).args(["--http3=auto"]).start();
@@ -314,18 +316,46 @@ fn a_new_certificate_is_used_after_a_reload() {
     assert_eq!(client.got[&stream].body, b"a");
 }
 
-/// Packets reach the process that has their connection, while those that followed receive from the sockets.
 fn upgrades_lose_no_connection(strategy: Strategy) {
     let large = noise(20 << 20);
     let pairs = site(&[("a.txt", b"a"), ("large.bin", &large)]);
     let server = launch(strategy, &pairs, &["--user", "nobody", "--grace", "90s"]);
-    let (mut idle, mut busy) = (open(&server, &pairs), open(&server, &pairs));
+    two_upgrades_lose_no_connection(server, &pairs, &large, |_| {});
+}
+
+/// A connection to the program of this number, counted from the one that was started first. One that came too early for it
+/// leaves again.
+fn open_at(program: usize, server: &Server, pairs: &Pairs) -> Client {
+    eventually("the new one has the sockets", || {
+        let mut fresh = Client::new(server.address, &pairs.client(), "a.test");
+        if !fresh.run(|client| client.is_connected) || fresh.is_leaving {
+            return None;
+        }
+        let asked = fresh.ask("/a.txt");
+        let is_answered =
+            fresh.run(|client| client.got[&asked].has_ended || client.got[&asked].reset.is_some());
+        let [_, named, _] = fresh.named.expect("it has sent a request");
+        if usize::from(named) != program {
+            fresh.leave();
+            return None;
+        }
+        assert!(is_answered, "{:?}", fresh.closed);
+        assert_eq!(fresh.got[&asked].body, b"a");
+        Some(fresh)
+    })
+}
+
+/// Packets reach the process that has their connection, while those that followed receive from the sockets. `prepare` gets the
+/// number of each upgrade before it, from 1. The site has `a.txt` and, in `large.bin`, 20 MiB.
+fn two_upgrades_lose_no_connection(server: Server, pairs: &Pairs, large: &[u8], prepare: impl Fn(usize)) {
+    let (mut idle, mut busy) = (open(&server, pairs), open(&server, pairs));
     let stream = busy.ask("/large.bin");
     let mut line = Line::of(server);
     let mut later = Vec::new();
     for upgrades in 1..=2 {
         let wanted = upgrades * (4 << 20);
         assert!(busy.run(|client| client.got[&stream].body.len() > wanted));
+        prepare(upgrades);
         signal(line.newest, "USR2");
         line.newest = pid_of(&line.next_start());
         eventually("the old one leaves", || {
@@ -334,12 +364,7 @@ fn upgrades_lose_no_connection(strategy: Strategy) {
         });
         assert!(!busy.got[&stream].has_ended);
         // Who comes now is the new one's.
-        let mut fresh = open(&line.first, &pairs);
-        let asked = fresh.ask("/a.txt");
-        assert!(fresh.run(Client::is_done), "{:?}", fresh.closed);
-        assert_eq!(fresh.got[&asked].body, b"a");
-        assert_eq!(metric(&line.first, &pairs, "weir_http3_connections_total"), 1.0);
-        later.push(fresh);
+        later.push(open_at(upgrades, &line.first, pairs));
     }
     assert!(busy.run(Client::is_done), "{:?}", busy.closed);
     assert!(busy.is_leaving);
@@ -360,12 +385,11 @@ fn upgrades_lose_no_connection(strategy: Strategy) {
 }
 
 /// A client's address may change: another NAT binding, another network.
-#[test]
-fn a_connection_outlives_its_clients_address() {
+fn a_connection_outlives_its_clients_address(strategy: Strategy) {
     let large = noise(4 << 20);
     let pairs = site(&[("large.bin", &large)]);
-    let server = launch(Strategy::LOOPS, &pairs, &[]);
-    // Each socket may lead to another worker; with several it surely does.
+    let server = launch(strategy, &pairs, &[]);
+    // Each socket may lead to another worker, or worker process; with several it surely does.
     for _ in 0..8 {
         let mut client = open(&server, &pairs);
         let stream = client.ask("/large.bin");
@@ -504,10 +528,12 @@ fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
     assert!(code == 2 && said.contains("HTTP/3 needs TLS"), "{code} {said}");
     let (code, said) = pairs.launch(Strategy::PROCESSES, &["a"]).args(["--http3"]).fail();
     assert!(
-        code == 2 && said.contains("a strategy of threads"),
+        code == 2 && said.contains("a strategy of event loops or threads"),
         "{code} {said}"
     );
 }
 
-crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, upgrades_lose_no_connection);
+crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, upgrades_lose_no_connection);
+crate::serve::on_strategy!(loops_uring, LOOPS_URING: upgrades_lose_no_connection);
+crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, upgrades_lose_no_connection);
 crate::serve::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);

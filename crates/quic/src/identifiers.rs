@@ -4,8 +4,9 @@
 //!   worker (1 byte) │ process (2 bytes, big-endian) │ chance (7 bytes)
 //! ```
 //! A datagram of a connection that has moved to another address reaches its worker by the first byte, whichever socket the
-//! kernel chose. By the next two it reaches its process, if several share a socket: both programs of an upgrade in place. An
-//! observer learns these numbers, which tell nothing of who the client is; the 56 bits behind them are unpredictable.
+//! kernel chose. By the next two it reaches its process, if several share an address: worker processes, and both programs of
+//! an upgrade in place. An observer learns these numbers, which tell nothing of who the client is; the 56 bits behind them
+//! are unpredictable.
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid, RandomConnectionIdGenerator};
 use runtime::datagram::Owner;
@@ -67,7 +68,8 @@ impl ConnectionIdGenerator for Identifiers {
 /// Retry, whose ID we chose.
 ///
 /// A later Initial packet has our ID, too, with a handshake packet behind it in the datagram. Its length and process tell it
-/// from an ID of the peer's choice, wrongly once in 65,536 times, where that has our length.
+/// from an ID of the peer's choice, wrongly for each process once in 65,536 times, where that has our length. A sibling that
+/// gets a first packet in this way accepts it; a program that drains does not.
 pub(crate) fn owner(datagram: &[u8], process: u16) -> Owner {
     let (is_first, id) = match datagram {
         // A short header: one bit says so, then comes the ID (RFC 9000 section 17.3).

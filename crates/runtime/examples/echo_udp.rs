@@ -4,7 +4,7 @@
 //! `cargo run -p runtime --example echo_udp -- 127.0.0.1:7777 [WORKERS]`, then `echo hello | nc -u -w1 127.0.0.1 7777`.
 //! Ends after a minute.
 
-use runtime::datagram::{Address, Datagram, Endpoint, Limits, Outbox, Owner, bind, serve};
+use runtime::datagram::{Address, Datagram, Endpoint, Limits, Others, Outbox, Owner, bind, serve};
 use units::{Duration, Instant};
 
 /// Answers that found no room in the outbox wait here, bounded; later ones are dropped.
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let workers = words.next().map_or(Ok(2), |count| count.parse())?;
     let sockets = bind(address.parse()?, workers)?;
     println!("udp://{}, {} workers", sockets[0].local_addr()?, sockets.len());
-    let handle = serve(sockets, Vec::new(), |_| Echo::default(), Limits::default())?;
+    let handle = serve(sockets, Others::default(), |_| Echo::default(), Limits::default())?;
     std::thread::park_timeout(std::time::Duration::from_secs(60));
     println!("{:?}", handle.counts());
     handle.drain(Duration::from_secs(1));

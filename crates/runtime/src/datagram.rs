@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Instant, UnixTime};
 
-pub use relay::Relay;
+pub use relay::{Others, Relay, Siblings};
 pub use serve::{
     Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, bind, receive_buffer, serve,
 };
@@ -133,8 +133,8 @@ pub enum Owner {
     Mine,
     /// The worker of this number (0-based). One that does not exist counts as `Anyone`.
     Worker(usize),
-    /// A worker of another process that shares the socket, by the number of that process. One to which no [`Relay`] leads
-    /// counts as `Anyone`.
+    /// A worker of another process that shares the socket, by the number of that process: never that of the endpoint's own.
+    /// One to which no [`Relay`] leads counts as `Anyone`.
     Process(u16),
     /// Whoever received it: the first datagram of a peer, for instance.
     Anyone,

@@ -24,6 +24,8 @@ pub struct Peers {
     shards: Box<[Mutex<Shard>]>,
     hasher: foldhash::fast::RandomState,
     among: Option<Among>,
+    /// Held while this process changes its table of `among`: it may have threads for HTTP/3 besides its worker.
+    changing: Mutex<()>,
 }
 
 type Shard = HashMap<u64, u32, foldhash::fast::RandomState>;
@@ -47,6 +49,7 @@ impl Default for Peers {
                 .collect(),
             hasher,
             among: None,
+            changing: Mutex::default(),
         }
     }
 }
@@ -68,6 +71,7 @@ impl Peers {
     /// The limit that it would exceed; the connection is then not counted.
     pub fn enter(&self, ip: IpAddr, total_max: u32, address_max: u32) -> Result<(), Refused> {
         if let Some(among) = &self.among {
+            let _changing = self.changing();
             return among.enter(unit(ip), total_max, address_max);
         }
         if self.total.fetch_add(1, Ordering::Relaxed) >= total_max {
@@ -93,6 +97,7 @@ impl Peers {
     pub fn leave(&self, ip: IpAddr) {
         let key = unit(ip);
         if let Some(among) = &self.among {
+            let _changing = self.changing();
             return among.leave(key);
         }
         let mut shard = self.shard(key);
@@ -133,6 +138,11 @@ impl Peers {
             .iter()
             .map(|s| s.lock().unwrap_or_else(PoisonError::into_inner).len())
             .sum()
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        // A table is consistent wherever a panic could occur.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, Shard> {
@@ -186,6 +196,27 @@ mod tests {
             peers.leave(ip("192.0.2.1"));
         }
         peers.leave(ip("192.0.2.2"));
+        assert_eq!((peers.total(), peers.addresses()), (0, 0));
+    }
+
+    #[test]
+    fn threads_of_a_process_share_its_table() {
+        let len = Among::len_for(4);
+        let words = runtime::shared::Words::new(len).unwrap();
+        let peers = Peers::from(Among::new(words, len, 0));
+        std::thread::scope(|scope| {
+            for first in [1, 3] {
+                let peers = &peers;
+                scope.spawn(move || {
+                    for round in 0..20_000_u32 {
+                        let ip = IpAddr::from([192, 0, 2, first + (round % 2) as u8]);
+                        peers.enter(ip, 10, 1).unwrap();
+                        assert_eq!(peers.held(ip), 1);
+                        peers.leave(ip);
+                    }
+                });
+            }
+        });
         assert_eq!((peers.total(), peers.addresses()), (0, 0));
     }
 

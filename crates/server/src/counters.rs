@@ -1,7 +1,8 @@
 //! Counters of the workers. Other threads, and other processes if workers are processes, read them without stopping the
 //! worker.
 //!
-//! Each worker alone writes its own counters, so an increment is a load and a store without a locked instruction.
+//! Each worker alone writes its own counters, so an increment is a load and a store without a locked instruction. Only
+//! worker processes with threads for HTTP/3 have several writers of one part, which increment with a locked instruction.
 //! Readers see every value whole, but not all values of the same instant.
 //!
 //! ```text
@@ -11,27 +12,30 @@
 
 use crate::latency::{Durations, Latencies};
 use crate::store::StoreCounters;
+use crate::writers::Writers;
 use runtime::ledger::{Ledger, Shape};
 use runtime::shared::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A counter with a single writer.
+/// A counter.
 #[derive(Clone, Copy, Debug)]
-pub struct Count<'c>(&'c AtomicU64);
+pub struct Count<'c> {
+    word: &'c AtomicU64,
+    writers: Writers,
+}
 
 impl Count<'_> {
-    /// Adds `n`. Only the worker that owns the counters calls this.
+    /// Adds `n`. Only workers that own the counters call this.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.writers.add(self.word, n);
     }
 
     /// The current value.
     #[inline]
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.word.load(Ordering::Relaxed)
     }
 }
 
@@ -47,7 +51,10 @@ macro_rules! counters {
             $($(#[doc = $doc])+
             #[inline]
             pub fn $name(&self) -> Count<'_> {
-                Count(&self.words.get()[Place::$name as usize])
+                Count {
+                    word: &self.words.get()[Place::$name as usize],
+                    writers: self.writers,
+                }
             })*
         }
 
@@ -172,6 +179,7 @@ counters! {
 #[derive(Debug)]
 pub struct Counters {
     words: Words,
+    writers: Writers,
 }
 
 /// Position of the cache's counts, which outlast the process.
@@ -198,6 +206,7 @@ pub struct Board {
 struct Among {
     ledger: Ledger,
     own: usize,
+    writers: Writers,
 }
 
 /// The counters that one worker writes and all may read.
@@ -211,13 +220,14 @@ pub struct Seat {
 
 impl Seat {
     /// A seat on the first words of a part.
-    fn on(words: &Words) -> Seat {
+    fn on(words: &Words, writers: Writers) -> Seat {
         let latencies = words.part(0, CACHE_COUNTS).tail(COUNTERS);
         Seat {
             counters: Arc::new(Counters {
                 words: words.part(0, COUNTERS),
+                writers,
             }),
-            latencies: Arc::new(Latencies::on(latencies)),
+            latencies: Arc::new(Latencies::on(latencies, writers)),
         }
     }
 }
@@ -261,9 +271,22 @@ impl Board {
     pub fn among(ledger: Ledger, own: usize, process: u32) -> Board {
         ledger.part(own).get()[PROCESS].store(process.into(), Ordering::Relaxed);
         Board {
-            among: Some(Among { ledger, own }),
+            among: Some(Among {
+                ledger,
+                own,
+                writers: Writers::One,
+            }),
             ..Board::default()
         }
+    }
+
+    /// The same with several workers at a time in this process.
+    #[must_use]
+    pub fn with_threads(mut self) -> Board {
+        if let Some(among) = &mut self.among {
+            among.writers = Writers::Many;
+        }
+        self
     }
 
     /// Whether this process is one of several.
@@ -273,10 +296,10 @@ impl Board {
 
     /// Counters for a further worker.
     pub fn join(&self) -> Seat {
-        if let Some(Among { ledger, own }) = &self.among {
-            return Seat::on(&ledger.part(*own));
+        if let Some(Among { ledger, own, writers }) = &self.among {
+            return Seat::on(&ledger.part(*own), *writers);
         }
-        let seat = Seat::on(&Words::own(CACHE_COUNTS));
+        let seat = Seat::on(&Words::own(CACHE_COUNTS), Writers::One);
         self.workers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -302,7 +325,7 @@ impl Board {
 
     /// Publishes counters and byte budget of this process's cache to the other processes.
     pub(crate) fn tell_cache(&self, cache: &StoreCounters, most: u64) {
-        let Some(Among { ledger, own }) = &self.among else {
+        let Some(Among { ledger, own, .. }) = &self.among else {
             return;
         };
         let part = ledger.part(*own);
@@ -429,6 +452,28 @@ mod tests {
         let after = board.read();
         assert_eq!((after.totals(), after.workers.len()), (totals, 1));
         assert!(after.cache.is_none());
+    }
+
+    #[test]
+    fn threads_of_a_process_lose_no_count() {
+        const EACH: u64 = 50_000;
+        let ledger = Ledger::new(1, Board::SHAPE).unwrap();
+        let board = Board::among(ledger.clone(), 0, 100).with_threads();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let seat = board.join();
+                scope.spawn(move || {
+                    for _ in 0..EACH {
+                        seat.counters.answered(200);
+                        seat.latencies.stood(units::Duration::from_micros(1));
+                    }
+                });
+            }
+        });
+        let readings = board.read();
+        let totals = readings.totals();
+        assert_eq!((totals.requests, totals.successful), (2 * EACH, 2 * EACH));
+        assert_eq!(readings.durations.stood(), units::Duration::from_micros(2 * EACH));
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //! The scale is logarithmic, with four steps per octave from 1 microsecond on, so a percentile is at most a fifth too
 //! high.
 
+use crate::writers::Writers;
 use runtime::shaping::Withheld;
 use runtime::shared::Words;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use units::{Duration, Instant};
 
 /// Number of steps per octave.
@@ -27,17 +28,12 @@ const STOOD: usize = BUCKETS + 1;
 const LINE: usize = BUCKETS + 2;
 const LINE_WORDS: usize = 4;
 
-/// A histogram of response times with one writer and any number of readers.
+/// A histogram of response times with any number of readers.
 #[derive(Debug)]
 pub struct Latencies {
     /// A count per bucket, the sum in microseconds, the time with a standing queue, the line's figures.
     words: Words,
-}
-
-/// Only the one writer may call this.
-#[inline]
-fn add(counter: &AtomicU64, n: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    writers: Writers,
 }
 
 /// The bucket of a duration; its upper bound is inclusive.
@@ -59,16 +55,16 @@ impl Latencies {
     pub(crate) const WORDS: usize = LINE + LINE_WORDS;
 
     /// Uses these words, [`Latencies::WORDS`] of them.
-    pub(crate) fn on(words: Words) -> Latencies {
+    pub(crate) fn on(words: Words, writers: Writers) -> Latencies {
         debug_assert_eq!(words.get().len(), Latencies::WORDS);
-        Latencies { words }
+        Latencies { words, writers }
     }
 
     fn add(&self, duration: Duration, times: u64) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let words = self.words.get();
-        add(&words[bucket(micros)], times);
-        add(&words[SUM], micros.saturating_mul(times));
+        self.writers.add(&words[bucket(micros)], times);
+        self.writers.add(&words[SUM], micros.saturating_mul(times));
     }
 
     /// Adds time with a standing queue.
@@ -76,7 +72,7 @@ impl Latencies {
     pub(crate) fn stood(&self, time: Duration) {
         if !time.is_zero() {
             let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-            add(&self.words.get()[STOOD], micros);
+            self.writers.add(&self.words.get()[STOOD], micros);
         }
     }
 
@@ -268,7 +264,7 @@ mod tests {
         };
         let mut all = Durations::default();
         for _ in 0..2 {
-            let latencies = Latencies::on(Words::own(Latencies::WORDS));
+            let latencies = Latencies::on(Words::own(Latencies::WORDS), Writers::One);
             latencies.withheld(&Withheld::default());
             latencies.withheld(&what);
             all.take_in(&latencies);
@@ -284,7 +280,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_with_its_turn() {
-        let latencies = Latencies::on(Words::own(Latencies::WORDS));
+        let latencies = Latencies::on(Words::own(Latencies::WORDS), Writers::One);
         let mut turn = Turn::new();
         let at = |micros: u64| Instant::ZERO + Duration::from_micros(micros);
         turn.begin(at(1_000), true);

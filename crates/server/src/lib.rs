@@ -53,6 +53,7 @@ mod session;
 pub mod site;
 pub mod store;
 mod waiting;
+mod writers;
 
 pub use context::{Cx, Work};
 pub use explain::{Explanation, Question, Step};

@@ -82,17 +82,17 @@ fn run<V: Service>(
     }
 }
 
-/// Starts one thread for each UDP socket of an address. `relays` lead to other processes that share the sockets.
+/// Starts one thread for each UDP socket of an address. `others` are the processes that share the sockets.
 ///
 /// # Errors
 /// See [`datagram::serve`].
 pub fn datagrams(
     sockets: Vec<UdpSocket>,
-    relays: Vec<datagram::Relay>,
+    others: datagram::Others,
     shared: &Arc<Shared>,
     server: &Arc<Server>,
 ) -> io::Result<datagram::Handle> {
     let (shared, server) = (Arc::clone(shared), Arc::clone(server));
     let make = move |worker| Endpoint::new(Arc::clone(&shared), Arc::clone(&server), worker);
-    datagram::serve(sockets, relays, make, datagram::Limits::default())
+    datagram::serve(sockets, others, make, datagram::Limits::default())
 }

@@ -56,6 +56,8 @@ pub(crate) struct Client {
     bodies: BTreeMap<u64, Vec<u8>>,
     pub(crate) got: BTreeMap<u64, Got>,
     pub(crate) is_connected: bool,
+    /// The first bytes of the server's connection ID in the last packet with a short header: worker, program, process.
+    pub(crate) named: Option<[u8; 3]>,
     /// The server has sent GOAWAY.
     pub(crate) is_leaving: bool,
     /// Why the connection ended.
@@ -101,6 +103,7 @@ impl Client {
             bodies: BTreeMap::new(),
             got: BTreeMap::new(),
             is_connected: false,
+            named: None,
             is_leaving: false,
             closed: None,
             reads: true,
@@ -297,6 +300,11 @@ impl Client {
         }
         let mut buffer = Vec::new();
         while let Some(transmit) = self.quic.poll_transmit(Instant::now(), 1, &mut buffer) {
+            if let [first, worker, program, process, ..] = buffer[..transmit.size]
+                && first & 0x80 == 0
+            {
+                self.named = Some([worker, program, process]);
+            }
             // A datagram may be lost anywhere.
             let _ = self.socket.send_to(&buffer[..transmit.size], self.server);
             buffer.clear();

@@ -1,11 +1,18 @@
-//! A channel to another process that receives from the same UDP sockets, such as the predecessor in an upgrade in place.
+//! Channels to other processes that receive from the same UDP sockets: worker processes of this program, and those of another
+//! program, such as the predecessor in an upgrade in place.
 //!
 //! ```text
-//!   UDP socket ─▶ this process ── the datagram names process 7 ──▶ relay to 7 ══▶ process 7 ─▶ its endpoint
+//!   UDP socket ─▶ this process ── the datagram names process 0x0702 ──▶ relay to program 7 ══▶ one of its processes
+//!                                                                                                  ║ if it is not 0x0702
+//!                                                                                   inbox of 0x0702 ◀╝
 //! ```
-//! A relay is one end of a socket pair that preserves messages. A message has the sender's address and ECN field before the
-//! payload. The kernel bounds the bytes under way; a datagram that does not fit is lost, as it may be anywhere. Which process
-//! a datagram belongs to is decided elsewhere.
+//! The number of a process is that of its program (high byte) and its own among the processes of that program (low byte). A
+//! relay leads to a program, whose processes all read the other end: whoever has the datagram passes it on to the inbox of
+//! its process. So two programs need one channel, however many processes each has.
+//!
+//! A channel is a socket pair that preserves messages. A message has the sender's address and ECN field before the payload.
+//! The kernel bounds the bytes under way; a datagram that does not fit is lost, as it may be anywhere. Which process a
+//! datagram belongs to is decided elsewhere.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -25,11 +32,29 @@ const ROOM: usize = HEAD + u16::MAX as usize;
 /// Bytes under way to a process, if `net.core.wmem_max` permits so many; the kernel counts its bookkeeping, too.
 const UNDER_WAY_MAX: usize = 4 << 20;
 
-/// One end of a channel to another process.
+/// One end of a channel to another process, or to the processes of another program.
 #[derive(Debug)]
 pub struct Relay {
     process: u16,
     channel: OwnedFd,
+}
+
+/// The other processes that share UDP sockets with one.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// Leads to other programs. At most [`RELAYS_MAX`](super::RELAYS_MAX) are kept, those added last.
+    pub programs: Vec<Relay>,
+    /// Further processes of this program; none if it is the only one.
+    pub siblings: Option<Siblings>,
+}
+
+/// The processes of one program, as one of them sees them.
+#[derive(Debug)]
+pub struct Siblings {
+    /// Where the others put the datagrams of this process.
+    pub inbox: Relay,
+    /// The ways to the inboxes of all processes. As that to its own is among them, no process ever finds its inbox closed.
+    pub ways: Vec<Relay>,
 }
 
 /// What became of a datagram for another process.
@@ -57,7 +82,8 @@ pub(super) enum Arrived<'b> {
 }
 
 impl Relay {
-    /// The two ends of a new channel: this process keeps the first, which leads to `process`, and gives the second away.
+    /// The two ends of a new channel: this process keeps the first, which leads to `process`, and gives the second away. To
+    /// lead to a program of several processes, `process` is the last of them.
     ///
     /// # Errors
     /// What the system says to descriptors.
@@ -75,14 +101,34 @@ impl Relay {
         Ok((ours, theirs))
     }
 
+    /// The way to the inbox of `process`, and the inbox.
+    ///
+    /// # Errors
+    /// What the system says to descriptors.
+    pub fn inbox(process: u16) -> io::Result<(Relay, Relay)> {
+        let (way, inbox) = Relay::pair(process)?;
+        Ok((way, Relay::adopt(process, inbox)))
+    }
+
     /// An end that another process gave, which leads to `process`.
     pub fn adopt(process: u16, channel: OwnedFd) -> Relay {
         Relay { process, channel }
     }
 
-    /// The process that it leads to.
+    /// The process that it leads to, or the last of those.
     pub fn process(&self) -> u16 {
         self.process
+    }
+
+    /// Whether it leads to the program of this process.
+    pub fn is_of_program(&self, process: u16) -> bool {
+        program(self.process) == program(process)
+    }
+
+    /// Whether it leads to this process, if it leads to a program. Processes beyond the last do not exist: a datagram that
+    /// names one has the number by chance.
+    pub(super) fn leads_to(&self, process: u16) -> bool {
+        self.is_of_program(process) && process <= self.process
     }
 
     /// The same end again, for a third process.
@@ -159,6 +205,11 @@ impl Room {
     }
 }
 
+/// The program's part of a process's number.
+fn program(process: u16) -> u16 {
+    process >> 8
+}
+
 fn head(from: SocketAddr, ecn: u8) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[0] = ecn;
@@ -228,6 +279,17 @@ mod tests {
             panic!("a datagram was sent")
         };
         assert!(*payload == *largest);
+    }
+
+    #[test]
+    fn a_relay_leads_to_the_processes_of_a_program() {
+        let (to_program, _) = Relay::pair(0x0702).expect("a channel");
+        let led =
+            [0x0600, 0x0602, 0x0700, 0x0702, 0x0703, 0x07ff, 0x0800].map(|one| to_program.leads_to(one));
+        assert_eq!(led, [false, false, true, true, false, false, false]);
+        assert!(to_program.is_of_program(0x07ff) && !to_program.is_of_program(0x0802));
+        let (to_single, _) = Relay::pair(0x0100).expect("a channel");
+        assert!(to_single.leads_to(0x0100) && !to_single.leads_to(0x0101));
     }
 
     #[test]

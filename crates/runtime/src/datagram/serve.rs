@@ -5,6 +5,7 @@
 //!     ├─ receive a batch ─▶ owner: mine ─▶ handle        another worker's ─▶ its mailbox, and ring its bell
 //!     │                                                  another process's ─▶ the relay to it
 //!     ├─ relays ─▶ owner: mine ─▶ handle                 another worker's ─▶ its mailbox
+//!     │                                                  a sibling process's ─▶ its inbox
 //!     ├─ mailbox ─▶ handle
 //!     ├─ jobs: tried here, else run by a helper thread, whose outputs ─▶ done
 //!     ├─ the endpoint's connections to other hosts ─▶ peer
@@ -13,7 +14,7 @@
 //! Decides which worker gets a datagram, and what is given up when a bound is reached: a datagram may be lost anywhere, so it
 //! is counted and dropped. Knows no protocol.
 
-use super::relay::{Arrived, Passed, Relay, Room};
+use super::relay::{Arrived, Others, Passed, Relay, Room, Siblings};
 use super::upstreams::Upstreams;
 use super::{Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
@@ -44,15 +45,15 @@ const POLLS_MAX: u32 = 16;
 /// second or more before it sends again, if it was a connection's first.
 pub const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Other processes that share a socket: those that drain after upgrades in place, and a successor that starts. Beyond, the
-/// relay that was added first goes, and with it the connections of that process.
+/// Other programs that share a socket: those that drain after upgrades in place, and a successor that starts. Beyond, the
+/// relay that was added first goes, and with it the connections of that program.
 pub const RELAYS_MAX: usize = 8;
 
 /// Datagrams read from one relay before others have their turn.
 const RELAYED_MAX: u32 = 64;
 
-/// Descriptors that a worker waits for: socket, bell, upstreams, relays.
-const WATCHED_MAX: usize = 3 + RELAYS_MAX;
+/// Descriptors that a worker waits for: socket, bell, upstreams, inbox, relays.
+const WATCHED_MAX: usize = 4 + RELAYS_MAX;
 
 /// How long a worker goes on at its end for messages to its peers.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -92,9 +93,9 @@ pub struct Counts {
     pub received: u64,
     /// Of these, handed to another worker.
     pub forwarded: u64,
-    /// Of these, handed to another process.
+    /// Of these and those taken, handed to another process.
     pub relayed: u64,
-    /// Of these, dropped because too many waited for that worker or process.
+    /// Of these and those taken, dropped because too many waited for that worker or process, or it is gone.
     pub dropped: u64,
     /// Datagrams that other processes handed over.
     pub taken: u64,
@@ -164,6 +165,9 @@ struct Shared {
     segments: AtomicBool,
     /// Whether another process receives from the sockets now, so that workers leave them alone.
     has_left: AtomicBool,
+    siblings: Vec<Relay>,
+    inbox: Option<Arc<Relay>>,
+    /// To other programs.
     relays: Mutex<Vec<Arc<Relay>>>,
     /// Changes with `relays`, so that workers look at those only then.
     relays_changed: AtomicU64,
@@ -181,14 +185,19 @@ impl Stop {
 }
 
 impl Shared {
-    fn new(workers: usize, limits: Limits) -> io::Result<Shared> {
+    fn new(workers: usize, others: Others, limits: Limits) -> io::Result<Shared> {
         let mailbox = |_| {
             Ok(Mailbox {
                 waiting: Mutex::default(),
                 bell: Arc::new(Bell::new()?),
             })
         };
-        Ok(Shared {
+        let Others { programs, siblings } = others;
+        let (inbox, siblings) = match siblings {
+            Some(Siblings { inbox, ways }) => (Some(Arc::new(inbox)), ways),
+            None => (None, Vec::new()),
+        };
+        let shared = Shared {
             mailboxes: (0..workers).map(mailbox).collect::<io::Result<_>>()?,
             counters: Counters::default(),
             limits,
@@ -196,9 +205,13 @@ impl Shared {
             until: AtomicU64::new(0),
             segments: AtomicBool::new(true),
             has_left: AtomicBool::new(false),
+            siblings,
+            inbox,
             relays: Mutex::default(),
             relays_changed: AtomicU64::new(0),
-        })
+        };
+        programs.into_iter().for_each(|relay| shared.add(relay));
+        Ok(shared)
     }
 
     fn relays(&self) -> MutexGuard<'_, Vec<Arc<Relay>>> {
@@ -206,10 +219,10 @@ impl Shared {
         self.relays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a relay, in place of one to the same process.
+    /// Adds a relay, in place of one to the same program.
     fn add(&self, relay: Relay) {
         let mut relays = self.relays();
-        relays.retain(|known| known.process() != relay.process());
+        relays.retain(|known| !known.is_of_program(relay.process()));
         if relays.len() >= RELAYS_MAX {
             relays.remove(0);
         }
@@ -219,7 +232,7 @@ impl Shared {
         self.ring();
     }
 
-    /// The process at the other end of this relay is gone.
+    /// The program at the other end of this relay is gone.
     fn forget(&self, gone: &Arc<Relay>) {
         self.relays().retain(|known| !Arc::ptr_eq(known, gone));
         self.relays_changed.fetch_add(1, Ordering::Release);
@@ -254,7 +267,7 @@ impl<E: Endpoint> Driver<E> {
     /// # Errors
     /// What the system says to the socket and a descriptor.
     pub fn new(socket: UdpSocket, endpoint: E, limits: Limits) -> io::Result<Driver<E>> {
-        let shared = Arc::new(Shared::new(1, limits)?);
+        let shared = Arc::new(Shared::new(1, Others::default(), limits)?);
         let pool = Arc::new(BlockingPool::growing(limits.helpers_max));
         Worker::new(0, socket, endpoint, shared, &pool).map(Driver)
     }
@@ -292,7 +305,7 @@ impl Handle {
         self.drain(Duration::ZERO);
     }
 
-    /// Has datagrams of another process passed on to it, and takes those that it passes on. One of the same number goes.
+    /// Has datagrams of another program passed on to it, and takes those that it passes on. One to the same program goes.
     pub fn relay(&self, relay: Relay) {
         self.shared.add(relay);
     }
@@ -309,11 +322,11 @@ impl Handle {
             .collect()
     }
 
-    /// Drains, and leaves the sockets to `successor`, which passes on what belongs here. If no relay leads to it, nobody
-    /// would: all workers end now.
+    /// Drains, and leaves the sockets to the program of `successor`, which passes on what belongs here. If no relay leads to
+    /// it, nobody would: all workers end now.
     pub fn leave(&self, successor: u16, grace: Duration) {
         let relays = self.shared.relays();
-        let is_there = |relay: &Arc<Relay>| relay.process() == successor && relay.is_held();
+        let is_there = |relay: &Arc<Relay>| relay.is_of_program(successor) && relay.is_held();
         let is_followed = relays.iter().any(is_there);
         drop(relays);
         match is_followed {
@@ -396,19 +409,18 @@ pub fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
     Ok(socket2::SockRef::from(socket).recv_buffer_size()? / 2)
 }
 
-/// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number. `relays` lead to other
-/// processes that share the sockets.
+/// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number. `others` are the processes
+/// that share the sockets.
 ///
 /// # Errors
 /// What the system says to threads and descriptors.
 pub fn serve<E: Endpoint>(
     sockets: Vec<UdpSocket>,
-    relays: Vec<Relay>,
+    others: Others,
     make: impl Fn(usize) -> E + Send + Sync + 'static,
     limits: Limits,
 ) -> io::Result<Handle> {
-    let shared = Arc::new(Shared::new(sockets.len(), limits)?);
-    relays.into_iter().for_each(|relay| shared.add(relay));
+    let shared = Arc::new(Shared::new(sockets.len(), others, limits)?);
     let make = Arc::new(make);
     let pool = Arc::new(BlockingPool::growing(limits.helpers_max));
     let mut handle = Handle {
@@ -610,6 +622,9 @@ impl<E: Endpoint> Worker<E> {
             let relay = Arc::clone(&self.relays[at]);
             may_be_more |= self.read_relay(&relay, &mut room, now);
         }
+        if let Some(inbox) = self.shared.inbox.clone() {
+            may_be_more |= self.read_relay(&inbox, &mut room, now);
+        }
         self.room = Some(room);
         may_be_more
     }
@@ -629,12 +644,16 @@ impl<E: Endpoint> Worker<E> {
         true
     }
 
-    /// Takes a datagram that another process received. One of a third process is dropped, so that none goes in circles.
+    /// Takes a datagram that another process received. One of a sibling is passed on: another program does not tell them
+    /// apart. One of a third program is dropped, so that none goes in circles.
     fn take(&mut self, datagram: Datagram<'_>, now: Instant) {
         count(&self.shared.counters.taken, 1);
         match self.endpoint.owner(datagram.bytes) {
             Owner::Worker(other) if self.is_another(other) => self.forward(other, &datagram),
-            Owner::Process(_) => count(&self.shared.counters.dropped, 1),
+            Owner::Process(process) => match self.sibling(process) {
+                Some(sibling) if self.hand_over(sibling, &datagram) => {}
+                _ => count(&self.shared.counters.dropped, 1),
+            },
             Owner::Mine | Owner::Anyone | Owner::Worker(_) => {
                 self.endpoint.handle(&mut [datagram], &mut self.out, now);
             }
@@ -655,19 +674,34 @@ impl<E: Endpoint> Worker<E> {
         }
     }
 
+    /// The way to the inbox of another process of this program.
+    fn sibling(&self, process: u16) -> Option<&Relay> {
+        let mut ways = self.shared.siblings.iter();
+        ways.find(|way| way.process() == process)
+    }
+
     /// Passes a datagram on to another process; false if no relay leads there, or its process is gone.
     #[cold]
     fn pass(&self, process: u16, datagram: &Datagram<'_>) -> bool {
-        let Some(relay) = self.relays.iter().find(|relay| relay.process() == process) else {
+        if let Some(sibling) = self.sibling(process) {
+            return self.hand_over(sibling, datagram);
+        }
+        let Some(relay) = self.relays.iter().find(|relay| relay.leads_to(process)) else {
             return false;
         };
+        let is_there = self.hand_over(relay, datagram);
+        if !is_there {
+            self.shared.forget(relay);
+        }
+        is_there
+    }
+
+    /// False if nobody holds the other end.
+    fn hand_over(&self, relay: &Relay, datagram: &Datagram<'_>) -> bool {
         match relay.pass(datagram.bytes, datagram.from, datagram.ecn) {
             Passed::Sent => count(&self.shared.counters.relayed, 1),
             Passed::Full => count(&self.shared.counters.dropped, 1),
-            Passed::Gone => {
-                self.shared.forget(relay);
-                return false;
-            }
+            Passed::Gone => return false,
         }
         true
     }
@@ -699,14 +733,15 @@ impl<E: Endpoint> Worker<E> {
         wanted.set(PollFlags::OUT, !self.out.is_empty());
         let bell = self.shared.mailboxes[self.number].bell.fd().as_fd();
         // Relays come first of the others, so that their places are known. What is beyond them is not looked at.
-        let relays = self.relays.iter().map(|relay| relay.fd());
+        let relays = self.relays.iter().chain(&self.shared.inbox);
+        let relays = relays.map(|relay| relay.fd());
         let mut others = relays.chain(self.upstreams.as_ref().map(Upstreams::fd));
         let mut fds: [PollFd<'_>; WATCHED_MAX] = std::array::from_fn(|at| match at {
             0 => PollFd::new(&self.socket, wanted),
             1 => PollFd::from_borrowed_fd(bell, PollFlags::IN),
             _ => PollFd::from_borrowed_fd(others.next().unwrap_or(bell), PollFlags::IN),
         });
-        let relays = 2..2 + self.relays.len();
+        let relays = 2..2 + self.relays.len() + usize::from(self.shared.inbox.is_some());
         let watched = relays.end + usize::from(self.upstreams.is_some());
         match poll(&mut fds[..watched], timeout.as_ref()) {
             Ok(_) => Ok(Woken {
@@ -817,7 +852,8 @@ mod tests {
     use std::collections::HashSet;
 
     /// Answers each datagram with its own number before it; a datagram that begins with a digit belongs to the worker of that
-    /// number, one that begins with `p` and a digit to the process of that number. `late` answers only a while later.
+    /// number, one that begins with `p` and two digits to the program and the process of it with these numbers. `late` answers
+    /// only a while later.
     struct Named {
         number: usize,
         process: u16,
@@ -864,7 +900,7 @@ mod tests {
         fn owner(&self, datagram: &[u8]) -> Owner {
             match datagram.first() {
                 Some(digit @ b'0'..=b'9') => Owner::Worker(usize::from(digit - b'0')),
-                Some(b'p') => match u16::from(datagram[1] - b'0') {
+                Some(b'p') => match u16::from_be_bytes([datagram[1] - b'0', datagram[2] - b'0']) {
                     process if process == self.process => Owner::Anyone,
                     process => Owner::Process(process),
                 },
@@ -891,7 +927,7 @@ mod tests {
         };
         (
             address,
-            serve(sockets, Vec::new(), make, Limits::default()).expect("threads"),
+            serve(sockets, Others::default(), make, Limits::default()).expect("threads"),
         )
     }
 
@@ -934,38 +970,54 @@ mod tests {
         handle.join().expect("workers that end well");
     }
 
+    /// A process whose answers begin with the numbers of its program and its own. It is busy until the flag says otherwise.
+    fn process(number: u16, sockets: Vec<UdpSocket>, others: Others) -> (Handle, Arc<AtomicBool>) {
+        let is_busy = Arc::new(AtomicBool::new(true));
+        let [program, own] = number.to_be_bytes().map(usize::from);
+        let flag = Arc::clone(&is_busy);
+        let make = move |worker: usize| Named {
+            number: program * 100 + own * 10 + worker,
+            process: number,
+            is_busy: Arc::clone(&flag),
+            late: None,
+            due: Vec::new(),
+        };
+        let handle = serve(sockets, others, make, Limits::default()).expect("threads");
+        (handle, is_busy)
+    }
+
+    fn to_program(relay: Relay) -> Others {
+        Others {
+            programs: vec![relay],
+            siblings: None,
+        }
+    }
+
+    /// The same sockets for another process.
+    fn shared(sockets: &[UdpSocket]) -> Vec<UdpSocket> {
+        let again = sockets.iter().map(UdpSocket::try_clone);
+        again.map(|socket| socket.expect("a descriptor")).collect()
+    }
+
+    const AN_HOUR: Duration = Duration::from_secs(3_600);
+
     #[test]
     fn datagrams_reach_the_process_that_they_name() {
         let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2).expect("sockets");
         let address = sockets[0].local_addr().expect("an address");
-        let again = sockets
-            .iter()
-            .map(|socket| socket.try_clone().expect("a descriptor"));
-        let again = again.collect();
-        let (to_2, to_1) = Relay::pair(2).expect("a channel");
-        let is_busy = Arc::new(AtomicBool::new(true));
-        let start = |process: u16, sockets, relay| {
-            let is_busy = Arc::clone(&is_busy);
-            let make = move |worker: usize| Named {
-                number: usize::from(process) * 10 + worker,
-                process,
-                is_busy: Arc::clone(&is_busy),
-                late: None,
-                due: Vec::new(),
-            };
-            serve(sockets, vec![relay], make, Limits::default()).expect("threads")
-        };
-        let old = start(1, sockets, to_2);
-        let new = start(2, again, Relay::adopt(1, to_1));
+        let again = shared(&sockets);
+        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
+        let (old, old_is_busy) = process(0x0100, sockets, to_program(to_2));
+        let (new, _) = process(0x0200, again, to_program(Relay::adopt(0x0100, to_1)));
         let answered_by = |text: &str| ask(&client(), address, text).as_bytes()[0];
         // Either may receive it.
         for _ in 0..20 {
-            assert_eq!((answered_by("p1"), answered_by("p2")), (b'1', b'2'));
+            assert_eq!((answered_by("p10"), answered_by("p20")), (b'1', b'2'));
         }
         // From here on only the new one does.
-        old.leave(2, Duration::from_secs(3_600));
+        old.leave(0x0200, AN_HOUR);
         for _ in 0..20 {
-            assert_eq!((answered_by("p1"), answered_by("p2")), (b'1', b'2'));
+            assert_eq!((answered_by("p10"), answered_by("p20")), (b'1', b'2'));
         }
         let (left, taken) = (old.counts(), new.counts());
         assert!(left.taken >= 18, "{left:?}");
@@ -975,16 +1027,80 @@ mod tests {
             let relays = handle.relays().expect("descriptors").into_iter();
             relays.map(|(process, _)| process).collect::<Vec<_>>()
         };
-        assert_eq!((numbers(&old), numbers(&new)), (vec![2], vec![1]));
+        assert_eq!((numbers(&old), numbers(&new)), (vec![0x02ff], vec![0x0100]));
         // Without the old one, its datagrams are those of nobody.
-        is_busy.store(false, Ordering::Relaxed);
-        old.drain(Duration::from_secs(3_600));
+        old_is_busy.store(false, Ordering::Relaxed);
+        old.drain(AN_HOUR);
         old.join().expect("workers that end well");
-        assert_eq!(answered_by("p1"), b'2');
+        assert_eq!(answered_by("p10"), b'2');
         assert_eq!(numbers(&new), [0; 0]);
-        // Nor does it wait for one that did not come.
-        is_busy.store(true, Ordering::Relaxed);
-        new.leave(3, Duration::from_secs(3_600));
+        // Nor does it wait for one that did not come, although it is busy.
+        new.leave(0x0300, AN_HOUR);
+        new.join().expect("workers that end well");
+    }
+
+    /// Two processes of one program have a socket each, and then another program has both.
+    #[test]
+    fn siblings_have_what_names_them_whoever_received_it() {
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2).expect("sockets");
+        let address = sockets[0].local_addr().expect("an address");
+        let again = shared(&sockets);
+        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
+        let inboxes = [0x0100, 0x0101].map(|number| Relay::inbox(number).expect("a channel"));
+        // Forks share descriptors; threads need their own.
+        let held = |relay: &Relay| Relay::adopt(relay.process(), relay.channel().expect("a descriptor"));
+        let old: Vec<_> = sockets
+            .into_iter()
+            .zip(&inboxes)
+            .map(|(socket, (way, inbox))| {
+                let siblings = Siblings {
+                    inbox: held(inbox),
+                    ways: inboxes.iter().map(|(way, _)| held(way)).collect(),
+                };
+                let others = Others {
+                    programs: vec![held(&to_2)],
+                    siblings: Some(siblings),
+                };
+                process(way.process(), vec![socket], others)
+            })
+            .collect();
+        drop((to_2, inboxes));
+        let answered_by = |text: &str| ask(&client(), address, text)[..2].to_owned();
+        for _ in 0..20 {
+            assert_eq!([answered_by("p10"), answered_by("p11")], ["10", "11"]);
+        }
+        let counts: Vec<Counts> = old.iter().map(|(handle, _)| handle.counts()).collect();
+        assert!(counts.iter().all(|of_one| of_one.dropped == 0), "{counts:?}");
+        assert!(counts.iter().any(|of_one| of_one.taken > 0), "{counts:?}");
+        // From here on only the other program receives, and any of the two reads what it passes on.
+        let (new, _) = process(0x0200, again, to_program(Relay::adopt(0x0101, to_1)));
+        old.iter().for_each(|(handle, _)| handle.leave(0x0200, AN_HOUR));
+        for _ in 0..20 {
+            assert_eq!([answered_by("p10"), answered_by("p11")], ["10", "11"]);
+            assert_eq!(answered_by("p20"), "20");
+        }
+        // There is no third, so the number came about by chance.
+        assert_eq!(answered_by("p12"), "20");
+        // Each of the two may have read once more, and the last may not be counted yet.
+        assert!(new.counts().relayed >= 36, "{:?}", new.counts());
+        // One ends: what names it is dropped, and the other has lost nothing.
+        let mut old = old.into_iter();
+        let (first, is_busy) = old.next().expect("two processes");
+        let (second, _) = old.next().expect("two processes");
+        is_busy.store(false, Ordering::Relaxed);
+        first.drain(AN_HOUR);
+        first.join().expect("workers that end well");
+        let before = second.counts().dropped;
+        client().send_to(b"p10", address).expect("a send");
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while second.counts().dropped == before {
+            assert!(std::time::Instant::now() < patience, "{:?}", second.counts());
+            std::thread::yield_now();
+        }
+        assert_eq!(answered_by("p11"), "11");
+        second.stop();
+        new.stop();
+        second.join().expect("workers that end well");
         new.join().expect("workers that end well");
     }
 
@@ -992,16 +1108,17 @@ mod tests {
     fn relays_are_bounded_and_the_first_goes() {
         let (_, handle) = start(1, None);
         let most = u16::try_from(RELAYS_MAX).expect("few");
-        let ends: Vec<Relay> = (0..=most)
+        let numbers = |programs: std::ops::RangeInclusive<u16>| programs.map(|program| program << 8);
+        let ends: Vec<Relay> = numbers(0..=most)
             .map(|process| {
                 let (ours, theirs) = Relay::pair(process).expect("a channel");
                 handle.relay(ours);
-                Relay::adopt(100, theirs)
+                Relay::adopt(0x6400, theirs)
             })
             .collect();
         let held = handle.relays().expect("descriptors");
         let held: Vec<u16> = held.into_iter().map(|(process, _)| process).collect();
-        assert_eq!(held, (1..=most).collect::<Vec<_>>());
+        assert_eq!(held, numbers(1..=most).collect::<Vec<_>>());
         // The worker looks at its relays before it waits again.
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while ends[0].is_held() {

@@ -346,15 +346,15 @@ impl Secret {
 /// UDP sockets of one address.
 pub type Datagrams = (SocketAddr, Vec<OwnedFd>);
 
-/// A channel for datagrams that arrive at this address for the process of this number.
+/// A channel for datagrams that arrive at this address for the program whose last process has this number.
 pub type Channel = (SocketAddr, u16, OwnedFd);
 
 /// How datagrams reach connections of earlier processes that go on over the UDP sockets handed over.
 #[derive(Debug, Default)]
 pub struct Forwarding {
-    /// The number of the successor, which its connections name.
+    /// The number of the successor's first process, which its connections name.
     pub process: u16,
-    /// Channels to earlier processes. Of more than [`Forwarding::CHANNELS_MAX`], the first are left out.
+    /// Channels to earlier programs. Of more than [`Forwarding::CHANNELS_MAX`], the first are left out.
     pub channels: Vec<Channel>,
 }
 

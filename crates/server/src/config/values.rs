@@ -63,7 +63,7 @@ units::words! {
         /// No.
         #[default]
         Off = "false",
-        /// Where it is possible: without TLS, in worker processes, or if a UDP port cannot be had, the server does without.
+        /// Where it is possible: without TLS, with `processes`, or if a UDP port cannot be had, the server does without.
         Auto = "auto",
         /// Yes; the server does not start if it is impossible.
         On = "true",

@@ -4,9 +4,9 @@
 //! ```text
 //!   part of a process:  open │ key count │ key count │ ...      key + 1, so that 0 is a row never used
 //! ```
-//! Each table has one writer, so a process killed at any point leaves nothing locked, and its table is zeroed when its
-//! successor starts. Sums are not of one instant: processes that accept at the same instant may exceed a limit by one
-//! each. This file does not know what an address is.
+//! Each table is written by one process, one thread at a time, so a process killed at any point leaves nothing locked. Its
+//! table is zeroed when its successor starts. Sums are not of one instant: processes that accept at the same instant may
+//! exceed a limit by one each. This file does not know what an address is.
 
 use super::Refused;
 use runtime::shared::Words;
