@@ -153,32 +153,51 @@ impl Layers {
         mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
     ) -> (io::Result<Vec<u8>>, Instant) {
         let mut opened: Option<Channel> = None;
-        let (mut text, mut is_sent) = (Vec::new(), false);
+        let (mut unsent, mut text) = (bytes, Vec::new());
         let (answer, now) = rounds::talk(upstream, patience, |got, is_over| {
-            let now = clock::now();
             let channel = match &mut opened {
                 Some(channel) => channel,
-                None => opened.insert(self.open(announcement, false, now).map_err(io::Error::other)?),
+                None => opened.insert(
+                    self.open(announcement, false, clock::now())
+                        .map_err(io::Error::other)?,
+                ),
             };
-            let received = self.receive(channel, got, now).map_err(io::Error::other)?;
-            text.extend(received.plain);
-            if channel.is_open() && !is_sent {
-                is_sent = true;
-                let sent = channel.send(bytes, now);
-                sent.map_err(|_| io::Error::other("the connection takes no request"))?;
-            }
-            if is_over && !channel.is_open() {
-                return Err(io::Error::other(refusal::closed()));
-            }
-            if is_over && channel.is_doubtful() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            let is_over = self.turn(channel, (got, is_over), &mut unsent, &mut text)?;
             Ok(Turn {
                 send: channel.take(),
-                is_over: is_enough(&mut text, is_over || received.over.is_some())?,
+                is_over: is_enough(&mut text, is_over)?,
             })
         });
         (answer.map(|()| text), now)
+    }
+
+    /// One turn of an exchange that blocks its thread: takes what was received and whether the connection has ended, sends
+    /// the request in `unsent` as soon as the channel is open, and appends to `text` what came of the response, in
+    /// HTTP/1.1. Returns whether nothing follows.
+    ///
+    /// # Errors
+    /// Why the TLS failed, in words; or the connection ended without its confirmation, or takes no request.
+    pub(crate) fn turn(
+        &self,
+        channel: &mut Channel,
+        (got, is_over): (&[u8], bool),
+        unsent: &mut &[u8],
+        text: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let now = clock::now();
+        let received = self.receive(channel, got, now).map_err(io::Error::other)?;
+        text.extend(received.plain);
+        if channel.is_open() && !unsent.is_empty() {
+            let sent = channel.send(std::mem::take(unsent), now);
+            sent.map_err(|_| io::Error::other("the connection takes no request"))?;
+        }
+        if is_over && !channel.is_open() {
+            return Err(io::Error::other(refusal::closed()));
+        }
+        if is_over && channel.is_doubtful() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(is_over || received.over.is_some())
     }
 }
 
@@ -270,6 +289,11 @@ impl Channel {
         let has_record = engine.is_some_and(|engine| engine.undecrypted() > 0);
         let is_free = self.http2.as_ref().is_none_or(|http2| http2.is_at_rest());
         is_free && !has_record && !self.is_closed
+    }
+
+    /// Whether another request may be sent after a rest: the upstream has not said that it leaves.
+    pub(crate) fn takes_requests(&self) -> bool {
+        !self.is_closed && self.http2.as_ref().is_none_or(|http2| http2.takes_requests())
     }
 
     /// No request follows for a while.
