@@ -61,6 +61,14 @@ async fn answer(request: Request<Incoming>, heard: Arc<Heard>) -> Answer {
                 .body(full(Bytes::from(vec![b'x'; LARGE])).boxed_unsync())
                 .expect("a response"));
         }
+        "/api/fresh" | "/api/stale" => {
+            let directives = match path.ends_with("fresh") {
+                true => "max-age=6000",
+                false => "max-age=0, stale-while-revalidate=6000",
+            };
+            let answer = Response::builder().header("cache-control", directives);
+            return Ok(answer.body(full(Bytes::from(path)).boxed_unsync()).expect("a response"));
+        }
         "/api/reset" => return Err(std::io::Error::other("as asked")),
         "/api/rpc/refuse" => {
             let answer = Response::builder()

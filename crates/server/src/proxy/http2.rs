@@ -412,6 +412,11 @@ impl Translator {
         is_between && self.takes_requests()
     }
 
+    /// Whether the response to the last request is complete.
+    pub(crate) fn has_whole_response(&self) -> bool {
+        self.passage.is_whole()
+    }
+
     /// Whether the upstream takes another request on this connection.
     pub(crate) fn takes_requests(&self) -> bool {
         !self.leaves && self.http.has_room()
