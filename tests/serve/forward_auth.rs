@@ -458,6 +458,21 @@ fn a_server_of_http2_or_tls_decides(strategy: Strategy) {
         assert_eq!(connection.get("/a.txt").text(), "a file");
         (heard.connections() < heard.all().len()).then_some(())
     });
+    // So may one on a Unix socket.
+    let folder = Tree::new();
+    let (url, heard) = proxy_h2_upstream::upstream_on_socket(&folder);
+    let tree = self::tree(&format!("{url}:"), None, "");
+    let server = launch(strategy, &tree);
+    eventually("a question on a kept connection", || {
+        assert_eq!(server.connect().get("/a.txt").text(), "a file");
+        (heard.connections() < heard.all().len()).then_some(())
+    });
+    let told = heard.all();
+    assert!(
+        told[0].starts_with("GET http://localhost/verify?a=b\n"),
+        "{}",
+        told[0]
+    );
     // One with TLS admits what it has a file for.
     let mut pairs = Pairs::new();
     pairs.add("local", &["127.0.0.1"]);
