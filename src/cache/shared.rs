@@ -23,6 +23,9 @@ const SIZES: [Size; 4] = [
     Size::Bytes(Bytes::mib(1_024)),
 ];
 
+/// Most names of fields in `--vary`. The server stores no response with more.
+const VARY_MAX: usize = 32;
+
 /// Lines by what became of them, except those that were judged.
 #[derive(Debug, Default)]
 struct Tally {
@@ -41,6 +44,8 @@ struct Tally {
     method: Passed,
     status: Passed,
     length: Passed,
+    /// Names of fields in `--vary`, each with the judged requests that have it.
+    vary: Vec<(String, u64)>,
     /// Whether the logs exceeded a limit.
     is_cut: bool,
 }
@@ -65,7 +70,19 @@ impl Passed {
 /// # Errors
 /// `Usage` if a size is invalid, a log is missing or nothing can be judged; `System` if a log cannot be read.
 pub(super) fn judge(flags: &Replay, voice: &Voice) -> Result<Report, Failure> {
+    let mut vary = flags.vary.clone();
+    vary.sort_unstable();
+    vary.dedup();
+    if vary.len() > VARY_MAX {
+        return Err(Failure::Usage(format!(
+            "--vary names {} fields; a response that names more than {VARY_MAX} is not stored",
+            vary.len()
+        )));
+    }
     let assumed = Assumed {
+        stale_while_revalidate: flags.stale_while_revalidate.unwrap_or_default().as_secs(),
+        stale_if_error: flags.stale_if_error.unwrap_or_default().as_secs(),
+        vary,
         lifetime: flags.lifetime.unwrap_or_default().as_secs(),
         negative: flags.negative_time.unwrap_or_default().as_secs(),
         object_max: flags
@@ -80,7 +97,10 @@ pub(super) fn judge(flags: &Replay, voice: &Voice) -> Result<Report, Failure> {
         .map(|row| (row.capacity.unwrap_or(u64::MAX), row.policy))
         .collect();
     let mut replay = shared::Replay::new(assumed.clone(), Limits::DEFAULT, &caches);
-    let mut tally = Tally::default();
+    let mut tally = Tally {
+        vary: assumed.vary.iter().map(|name| (name.clone(), 0)).collect(),
+        ..Tally::default()
+    };
     lines::each(&flags.logs, voice, |at, record| {
         tally.lines += 1;
         match record {
@@ -119,7 +139,14 @@ impl Tally {
             return;
         };
         let content = record.body_bytes.filter(|_| !record.is_cut);
+        // The host is part of every key.
+        let names = self.vary.iter().filter(|(name, _)| name != "host");
+        let values: Vec<_> = names
+            .filter_map(|(name, _)| Some((name.as_str(), record.field(name)?)))
+            .collect();
+        let fields: Vec<(&str, &[u8])> = values.iter().map(|(name, value)| (*name, &**value)).collect();
         let fate = replay.take(&Logged {
+            fields: &fields,
             at: record.at,
             method: &request.method,
             host: record.host.as_deref().or(record.vhost.as_deref()),
@@ -127,8 +154,17 @@ impl Tally {
             status: record.status,
             content,
         });
+        let has = |name: &str| match name {
+            "host" => record.host.is_some() || record.vhost.is_some(),
+            name => fields.iter().any(|(its, _)| *its == name),
+        };
+        let present: Vec<bool> = self.vary.iter().map(|(name, _)| has(name)).collect();
         match fate {
-            Fate::Judged => {}
+            Fate::Judged => {
+                for ((_, count), is_present) in self.vary.iter_mut().zip(present) {
+                    *count += u64::from(is_present);
+                }
+            }
             Fate::Method => self.method.add(record.body_bytes),
             Fate::Status => self.status.add(record.body_bytes),
             Fate::Length => self.length.add(record.body_bytes),

@@ -18,6 +18,7 @@ Examples:
   weir cache replay access.log --unit --size 100     every file counts as one; adds Belady's MIN
   weir cache replay access.log --shared --lifetime 5m --path '/api/*'
   weir cache replay access.log --shared --lifetime 1h --size 64MiB,1GiB --json
+  weir cache replay access.log --shared --lifetime 1m --vary User-Agent --stale-while-revalidate 30s
 
 Log formats: Common, Combined and the JSON of weir serve, recognized line by line. GET requests
 answered with 200, 206 or 304 are replayed, each as one use of the whole file.
@@ -31,7 +32,9 @@ than a bound. Also compare the number of files that each policy read from disk (
 
 --shared judges the cache of [[proxy]] (docs/proxy.md) instead: GET and HEAD requests whose
 responses it would store or answer. A log has no Cache-Control, so --lifetime says how long
-responses are fresh. It reads the log once, and lists what it could not judge.
+responses are fresh. It has no Vary either: --vary names request fields that choose a response. Common
+logs have none of them, Combined ones Referer and User-Agent; a JSON line has Accept-Language as
+accept_language. It reads the log once, and lists what it could not judge.
 
 Exit codes: 0 done; 2 usage, missing log or nothing to replay; 4 the log cannot be read.";
 
@@ -90,6 +93,26 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "TIME", requires = "shared", value_parser = lifetime, help_heading = "Shared cache")]
     pub(crate) negative_time: Option<Duration>,
 
+    /// Time after its lifetime in which a stale response is served while it is validated, as in [proxy.cache] [default: none]
+    #[arg(long, value_name = "TIME", requires = "shared", value_parser = lifetime, help_heading = "Shared cache")]
+    pub(crate) stale_while_revalidate: Option<Duration>,
+
+    /// Time after its lifetime in which a stale response is served in place of a logged 500, 502, 503 or 504, as in
+    /// [proxy.cache] [default: none]
+    #[arg(long, value_name = "TIME", requires = "shared", value_parser = lifetime, help_heading = "Shared cache")]
+    pub(crate) stale_if_error: Option<Duration>,
+
+    /// Request fields that each response is assumed to name in Vary, as far as the log has them; repeatable [default: none]
+    #[arg(
+        long,
+        value_name = "FIELD",
+        value_delimiter = ',',
+        requires = "shared",
+        value_parser = field_name,
+        help_heading = "Shared cache"
+    )]
+    pub(crate) vary: Vec<String>,
+
     /// Longest content that is stored, as in [proxy.cache]; at most half of the cache [default: 4MiB]
     #[arg(
         long,
@@ -120,6 +143,18 @@ fn lifetime(text: &str) -> Result<Duration, String> {
         0 => Err("the shortest lifetime is 1s".to_owned()),
         seconds => Ok(Duration::from_secs(seconds)),
     }
+}
+
+/// A field name, in lower case.
+fn field_name(text: &str) -> Result<String, String> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if text == "*" {
+        return Err("a response with `Vary: *` answers no other request; name fields instead".to_owned());
+    }
+    if text.is_empty() || !text.bytes().all(is_plain) {
+        return Err("not a field name; write names as in Accept-Language,User-Agent".to_owned());
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 /// Size of a cache.

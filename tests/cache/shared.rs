@@ -84,7 +84,7 @@ fn outcomes_are_those_computed_by_hand() {
     let args = [&SHARED[..], &["--size", "64KiB", "--policy", "lru", "--csv"]].concat();
     let csv = text(&replay(&folder, &args, "").stdout);
     assert!(
-        csv.contains("\n65536,lru,9,3,0.333333,0.250000,5,1,120000,100000,6,0,0,3\n"),
+        csv.contains("\n65536,lru,9,3,0.333333,0.250000,5,1,120000,100000,6,0,0,3,0,0,0\n"),
         "{csv}"
     );
 }
@@ -117,6 +117,15 @@ fn json_lines_keep_to_the_schema() {
     for more in [
         &["--json"][..],
         &["--path", "/api/*", "--negative-time", "5s", "--json"],
+        &[
+            "--vary",
+            "Accept-Language,User-Agent",
+            "--stale-while-revalidate",
+            "5s",
+            "--stale-if-error",
+            "1h",
+            "--json",
+        ],
     ] {
         let (head, rows) = rows(&replay(&folder, &[&SHARED[..], more].concat(), ""));
         crate::schema::check(&kinds[0], &head, "the first line");
@@ -181,6 +190,138 @@ fn requests_that_cannot_be_judged_are_counted_by_reason() {
     );
 }
 
+/// A line of `weir serve --log-format json`, some seconds after the first, with these other members.
+fn json(second: u64, target: &str, status: u16, bytes: u64, more: &str) -> String {
+    let (minute, second) = (49 + second / 60, second % 60);
+    format!(
+        "{{\"time\":\"1994-11-06T08:{minute:02}:{second:02}Z\",\"peer\":\"192.0.2.1\",\"method\":\"GET\",\
+         \"target\":\"{target}\",\"version\":\"HTTP/1.1\",\"status\":{status},\"body_bytes\":{bytes}{more}}}\n"
+    )
+}
+
+#[test]
+fn responses_vary_by_the_fields_that_the_log_has() {
+    let agent = |second, agent: &str| {
+        line(second, "GET /api/a", 200, "100").trim_end().to_owned() + &format!(" \"-\" \"{agent}\"\n")
+    };
+    let in_german = |second, value: &str| {
+        json(
+            second,
+            "/api/a",
+            200,
+            100,
+            &format!(",\"accept_language\":\"{value}\""),
+        )
+    };
+    let log = [
+        agent(0, "curl"),
+        agent(1, "firefox"),
+        agent(2, "curl"),
+        in_german(3, "de, en"),
+        in_german(4, "DE,en"),
+        // The Common format has neither field.
+        line(5, "GET /api/a", 200, "100"),
+    ]
+    .concat();
+    let folder = Folder::with(&[("access.log", &log)]);
+    let counted = |vary: &[&str]| {
+        let args = [
+            &SHARED[..],
+            vary,
+            &["--size", "1MiB", "--policy", "lru", "--json"],
+        ]
+        .concat();
+        let (head, rows) = rows(&replay(&folder, &args, ""));
+        let figures = [
+            figures(row(&rows, "lru"), &["hits", "misses"]),
+            figures(&head, &["targets", "variants"]),
+        ];
+        (figures.concat(), head["vary"].clone())
+    };
+    assert_eq!(counted(&[]), (vec![5, 1, 1, 1], serde_json::json!([])));
+    let (figures, vary) = counted(&["--vary", "User-Agent"]);
+    // curl, firefox, curl again, and three without the field.
+    assert_eq!(figures, [3, 3, 1, 3]);
+    assert_eq!(
+        vary,
+        serde_json::json!([{ "field": "user-agent", "requests": 3 }])
+    );
+    let (figures, vary) = counted(&["--vary", "user-agent", "--vary", "Accept-Language"]);
+    // curl, firefox, curl again, German, German again, and one with neither.
+    assert_eq!(figures, [2, 4, 1, 4]);
+    assert_eq!(
+        vary,
+        serde_json::json!([
+            { "field": "accept-language", "requests": 2 },
+            { "field": "user-agent", "requests": 3 }
+        ])
+    );
+    // What the log does not have is said.
+    let args = [&SHARED[..], &["--vary", "Cookie"]].concat();
+    let table = text(&replay(&folder, &args, "").stdout);
+    assert!(
+        table.contains("each response varies by cookie (0 of 6 requests have it); variants: 1"),
+        "{table}"
+    );
+    assert!(table.contains("no Authorization or private"), "{table}");
+}
+
+#[test]
+fn stale_responses_are_served_as_the_flags_say() {
+    let get = |second, status, bytes| line(second, "GET /api/a", status, bytes);
+    let log = [
+        get(0, 200, "1000"),
+        get(59, 200, "1000"),
+        // Stale for 5 s: served, and fetched again.
+        get(65, 200, "1000"),
+        get(66, 503, "9"),
+        // Stale for 10 s and 19 s.
+        get(135, 503, "9"),
+        get(144, 502, "9"),
+        // Stale for 20 s.
+        get(145, 503, "9"),
+        get(146, 304, "-"),
+    ]
+    .concat();
+    let folder = Folder::with(&[("access.log", &log)]);
+    let counted = |flags: &[&str]| {
+        let args = [
+            &SHARED[..],
+            flags,
+            &["--size", "1MiB", "--policy", "lru", "--json"],
+        ]
+        .concat();
+        let (head, rows) = rows(&replay(&folder, &args, ""));
+        let names = [
+            "hits",
+            "misses",
+            "stale",
+            "stale-hits",
+            "stood-in",
+            "errors",
+            "fetched-bytes",
+        ];
+        let counts = figures(row(&rows, "lru"), &names);
+        (counts, head["not-judged"]["status"].as_u64())
+    };
+    // Errors are not judged.
+    assert_eq!(counted(&[]), (vec![1, 1, 2, 0, 0, 0, 3_000], Some(4)));
+    let (while_valid, if_error) = (["--stale-while-revalidate", "10s"], ["--stale-if-error", "20s"]);
+    assert_eq!(counted(&while_valid), (vec![2, 1, 1, 1, 0, 0, 3_000], Some(4)));
+    // The fresh response hides one error, the stale one two.
+    assert_eq!(counted(&if_error), (vec![2, 1, 5, 0, 2, 1, 3_000], Some(0)));
+    let both = [while_valid, if_error].concat();
+    assert_eq!(counted(&both), (vec![3, 1, 4, 1, 2, 1, 3_000], Some(0)));
+    let table = text(&replay(&folder, &[&SHARED[..], &both[..]].concat(), "").stdout);
+    for wanted in [
+        "a stale response is served for 10s while it is validated",
+        "a stale response is served for 20s in place of a 500, 502, 503 or 504",
+        "stale hits   stood in     errors",
+    ] {
+        assert!(table.contains(wanted), "{wanted} is not in\n{table}");
+    }
+}
+
 #[test]
 fn hosts_are_told_apart() {
     let log: String = ["a:80", "b:80", "a:80"]
@@ -218,6 +359,15 @@ fn mistakes_are_named() {
             &["access.log", "--shared", "--lifetime", "1m", "--root", "."],
             "cannot be used with",
         ),
+        (
+            &["access.log", "--shared", "--lifetime", "1m", "--vary", "*"],
+            "answers no other request",
+        ),
+        (
+            &["access.log", "--shared", "--lifetime", "1m", "--vary", "a b"],
+            "not a field name",
+        ),
+        (&["access.log", "--vary", "User-Agent"], "--shared"),
         (
             &["access.log", "--shared", "--lifetime", "1m", "--path", "a"],
             "not a path pattern",

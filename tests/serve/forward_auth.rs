@@ -151,7 +151,7 @@ fn files_need_the_consent_of_another_server(strategy: Strategy) {
         told[0],
         "GET /verify?a=b HTTP/1.1\r\nHost: HOST\r\nCookie: session=ann\r\nVia: 1.1 weir\r\nX-Forwarded-For: 127.0.0.1\r\n\
          X-Forwarded-Proto: http\r\nForwarded: for=127.0.0.1;proto=http;host=\"weir.localhost\"\r\n\
-         X-Forwarded-Host: weir.localhost\r\nConnection: close\r\nX-Forwarded-Method: GET\r\n\
+         X-Forwarded-Host: weir.localhost\r\nX-Forwarded-Method: GET\r\n\
          X-Forwarded-Uri: /a.txt?x=y\r\n\r\n"
             .replace("HOST", auth.url.trim_start_matches("http://"))
     );
@@ -453,6 +453,26 @@ fn a_server_of_http2_or_tls_decides(strategy: Strategy) {
         "{told:#?}"
     );
     assert!(told[2].contains("x-forwarded-uri: /a.txt?2"), "{}", told[2]);
+    // The content of an answer may follow its head; once it is there, the connection is kept.
+    eventually("a question on a kept connection", || {
+        assert_eq!(connection.get("/a.txt").text(), "a file");
+        (heard.connections() < heard.all().len()).then_some(())
+    });
+    // So may one on a Unix socket.
+    let folder = Tree::new();
+    let (url, heard) = proxy_h2_upstream::upstream_on_socket(&folder);
+    let tree = self::tree(&format!("{url}:"), None, "");
+    let server = launch(strategy, &tree);
+    eventually("a question on a kept connection", || {
+        assert_eq!(server.connect().get("/a.txt").text(), "a file");
+        (heard.connections() < heard.all().len()).then_some(())
+    });
+    let told = heard.all();
+    assert!(
+        told[0].starts_with("GET http://localhost/verify?a=b\n"),
+        "{}",
+        told[0]
+    );
     // One with TLS admits what it has a file for.
     let mut pairs = Pairs::new();
     pairs.add("local", &["127.0.0.1"]);
@@ -464,11 +484,23 @@ fn a_server_of_http2_or_tls_decides(strategy: Strategy) {
             pairs.tree.join("local.pem").display()
         );
         let config = format!(
-            "root = \"site\"\n[[access]]\npath = \"/*\"\nauth = \"https://{}{path}\"\n{tls}\n",
+            "root = \"site\"\nlive = \"local\"\n[[access]]\npath = \"/.weir/*\"\nallow = \"all\"\n\
+             [[access]]\npath = \"/*\"\nauth = \"https://{}{path}\"\n{tls}\n",
             behind.address
         );
         let tree = Tree::with(&[("weir.toml", &config), ("site/a.txt", "a file")]);
-        let answer = launch(strategy, &tree).connect().get("/a.txt");
+        let server = launch(strategy, &tree);
+        let mut connection = server.connect();
+        let mut count = 0_u64;
+        let answer = eventually("a question on a kept connection", || {
+            let answer = connection.get("/a.txt");
+            count += 1;
+            let metrics = connection.get("/.weir/metrics").text();
+            let mut lines = metrics.lines();
+            let opened = lines.find(|line| line.starts_with("weir_auth_connections_opened_total"));
+            let opened = opened.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+            (opened.expect("a metric") < count).then_some(answer)
+        });
         (answer.status, answer.text().contains("a file"))
     };
     assert_eq!(of("/verify"), (200, true));

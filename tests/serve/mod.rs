@@ -9,7 +9,7 @@
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `announced`: load balancers that announce their client in front of a connection
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
-//! - `forward_auth`: requests about which another server decides
+//! - `forward_auth`, `forward_auth_reuse`: requests about which another server decides, and the connections to it
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `request_id`: the same id of a request in logs, at upstreams and in responses
 //! - `representations`: conditions, ranges, content codings
@@ -85,6 +85,7 @@ mod explained;
 mod fields;
 mod files;
 mod forward_auth;
+mod forward_auth_reuse;
 mod host_logs;
 mod hosts;
 mod http2;

@@ -2,6 +2,7 @@
 
 use crate::serve::process::{Launch, Server, Strategy, eventually, signal};
 use crate::serve::proxy::{Upstream, request};
+use crate::serve::proxy_h2_upstream;
 use crate::serve::tree::Tree;
 use crate::serve::wire::head;
 use std::io::Write as _;
@@ -100,6 +101,52 @@ fn stored_responses_survive_a_restart() {
         let text = other.stderr();
         text.contains("another cache or process uses it").then_some(())
     });
+}
+
+/// A response from memory, from the disk, and one that was validated without a client have the version in which the upstream
+/// sent it.
+#[test]
+fn a_stored_response_keeps_the_version_of_its_upstream() {
+    let tree = Tree::with(&[("site/a.txt", "a file")]);
+    let (url, heard) = proxy_h2_upstream::upstream();
+    let text = format!(
+        "root = \"{}\"\nlive = \"local\"\n[[proxy]]\npath = \"/api/*\"\nupstreams = [\"{url}\"]\n[proxy.cache]\ndisk = \"{}\"\n",
+        tree.join("site").display(),
+        tree.join("cache").display()
+    );
+    let config = tree.write("weir.toml", text);
+    let ask = |server: &Server, path: &str| {
+        let got = server.connect().get(path);
+        assert_eq!(
+            (got.status, got.text().as_str(), got.must("Via")),
+            (200, path, "2.0 weir")
+        );
+        got.must("Cache-Status").to_owned()
+    };
+    let mut server = launch(&config).start();
+    for path in ["/api/fresh", "/api/stale"] {
+        let status = ask(&server, path);
+        assert!(
+            status.contains("fwd=uri-miss") && status.contains("stored"),
+            "{status}"
+        );
+        let status = ask(&server, path);
+        assert!(status.starts_with("weir; hit"), "{status}");
+    }
+    // The stale one was asked for again, and stored anew.
+    wait_for(&server, "stored_total", 3);
+    assert_eq!(heard.all().len(), 3);
+    let status = ask(&server, "/api/stale");
+    assert!(status.starts_with("weir; hit"), "{status}");
+    wait_for(&server, "disk_writes_total", 2);
+    assert_eq!(server.stop(), 0);
+    let server = launch(&config).start();
+    found(&server, 2);
+    let status = ask(&server, "/api/fresh");
+    assert!(
+        status.starts_with("weir; hit") && status.ends_with("; detail=disk"),
+        "{status}"
+    );
 }
 
 #[test]

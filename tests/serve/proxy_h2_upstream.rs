@@ -16,9 +16,11 @@ use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What an upstream got.
 #[derive(Default)]
@@ -61,6 +63,16 @@ async fn answer(request: Request<Incoming>, heard: Arc<Heard>) -> Answer {
                 .body(full(Bytes::from(vec![b'x'; LARGE])).boxed_unsync())
                 .expect("a response"));
         }
+        "/api/fresh" | "/api/stale" => {
+            let directives = match path.ends_with("fresh") {
+                true => "max-age=6000",
+                false => "max-age=0, stale-while-revalidate=6000",
+            };
+            let answer = Response::builder().header("cache-control", directives);
+            return Ok(answer
+                .body(full(Bytes::from(path)).boxed_unsync())
+                .expect("a response"));
+        }
         "/api/reset" => return Err(std::io::Error::other("as asked")),
         "/api/rpc/refuse" => {
             let answer = Response::builder()
@@ -97,6 +109,33 @@ pub(crate) fn upstream() -> (String, Arc<Heard>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("h2c://{}", listener.local_addr().expect("its address"));
     listener.set_nonblocking(true).expect("a socket");
+    let heard = served(|heard| async move {
+        let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+        while let Ok((stream, _)) = listener.accept().await {
+            serve(stream, &heard);
+        }
+    });
+    (url, heard)
+}
+
+/// The same on a Unix socket.
+pub(crate) fn upstream_on_socket(tree: &Tree) -> (String, Arc<Heard>) {
+    let path = tree.join("app.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    listener.set_nonblocking(true).expect("a socket");
+    let heard = served(|heard| async move {
+        let listener = tokio::net::UnixListener::from_std(listener).expect("a listener");
+        while let Ok((stream, _)) = listener.accept().await {
+            serve(stream, &heard);
+        }
+    });
+    (format!("h2c+unix:{}", path.display()), heard)
+}
+
+/// Accepts connections on a thread.
+fn served<F: Future<Output = ()> + 'static>(
+    accept: impl FnOnce(Arc<Heard>) -> F + Send + 'static,
+) -> Arc<Heard> {
     let heard = Arc::new(Heard::default());
     let noted = Arc::clone(&heard);
     std::thread::spawn(move || {
@@ -104,22 +143,21 @@ pub(crate) fn upstream() -> (String, Arc<Heard>) {
             .enable_all()
             .build()
             .expect("a runtime");
-        runtime.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-            while let Ok((stream, _)) = listener.accept().await {
-                noted.connections.fetch_add(1, Ordering::SeqCst);
-                let heard = Arc::clone(&noted);
-                tokio::spawn(async move {
-                    let service =
-                        hyper::service::service_fn(move |request| answer(request, Arc::clone(&heard)));
-                    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
-                });
-            }
-        });
+        runtime.block_on(accept(noted));
     });
-    (url, heard)
+    heard
+}
+
+/// Answers the requests of a connection.
+fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, heard: &Arc<Heard>) {
+    heard.connections.fetch_add(1, Ordering::SeqCst);
+    let heard = Arc::clone(heard);
+    tokio::spawn(async move {
+        let service = hyper::service::service_fn(move |request| answer(request, Arc::clone(&heard)));
+        let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    });
 }
 
 fn launch(strategy: Strategy, tree: &Tree, table: &str) -> Server {
@@ -323,6 +361,53 @@ on_strategy!(loops, LOOPS:
 on_strategy!(loops_uring, LOOPS_URING:
     requests_and_bodies_pass, grpc_passes, a_client_that_reads_nothing_does_not_stall_others);
 on_strategy!(process_loops, PROCESS_LOOPS: grpc_passes);
+
+/// A Unix socket may speak HTTP/2, too: requests of a loop share a connection, and content, trailers, checks and `--proxy` work.
+fn sockets_speak_http2(strategy: Strategy) {
+    let tree = tree();
+    let (url, heard) = upstream_on_socket(&tree);
+    let one = Strategy {
+        workers: 1,
+        ..strategy
+    };
+    let server = launch(one, &tree, &format!("upstreams = [\"{url}\"]"));
+    let mut connection = server.connect();
+    for number in 0..5 {
+        let target = format!("/api/{number}?q");
+        let answer = connection.get(&target);
+        assert_eq!((answer.status, answer.text()), (200, format!("/api/{number}")));
+        assert_eq!(answer.must("Via"), "2.0 weir");
+    }
+    let content = "0123456789abcdef".repeat(40_000);
+    connection.send(format!(
+        "POST /api/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{content}\r\n0\r\nX-End: 1\r\n\r\n",
+        content.len()
+    ));
+    let answer = connection.receive("POST");
+    assert!(answer.text() == content);
+    assert_eq!(answer.must("X-Trailers"), "1");
+    assert_eq!(heard.connections(), 1);
+    assert!(heard.all()[0].starts_with("GET http://weir.localhost/api/0?q"));
+    let flag = format!("--proxy=/api={url}");
+    let server = Launch::new(one).root(tree.path()).args([&flag]).start();
+    assert_eq!(server.connect().get("/api/flag").text(), "/api/flag");
+    assert_eq!(heard.connections(), 2);
+    let table = format!("upstreams = [\"{url}\"]\n[proxy.check]\npath = \"/healthz\"\ninterval = \"20ms\"");
+    let server = launch(one, &tree, &table);
+    assert_eq!(server.connect().get("/api/x").status, 200);
+    eventually("two good checks", || {
+        let checks = heard.all().into_iter().filter(|head| head.contains("/healthz"));
+        (checks.count() > 1).then_some(())
+    });
+    assert!(
+        !server.stderr().contains("the check failed"),
+        "{}",
+        server.stderr()
+    );
+}
+
+on_strategy!(sockets, LOOPS: sockets_speak_http2);
+on_strategy!(sockets_uring, LOOPS_URING: sockets_speak_http2);
 
 #[test]
 fn checks_speak_http2_too() {

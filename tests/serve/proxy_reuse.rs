@@ -14,15 +14,15 @@ use std::time::Duration;
 
 /// A request at an upstream: the number of its connection, its own number on that, and its bytes.
 #[derive(Clone, Debug)]
-struct Got {
-    connection: usize,
-    number: usize,
-    text: String,
+pub(crate) struct Got {
+    pub(crate) connection: usize,
+    pub(crate) number: usize,
+    pub(crate) text: String,
 }
 
 /// An upstream whose connections persist. It keeps what it gets.
-struct Keeper {
-    url: String,
+pub(crate) struct Keeper {
+    pub(crate) url: String,
     got: Arc<Mutex<Vec<Got>>>,
     opened: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
@@ -30,7 +30,7 @@ struct Keeper {
 
 impl Keeper {
     /// Each request is left to `serve`, which returns whether the connection persists.
-    fn new(serve: impl Fn(&mut TcpStream, &Got) -> bool + Send + Sync + 'static) -> Keeper {
+    pub(crate) fn new(serve: impl Fn(&mut TcpStream, &Got) -> bool + Send + Sync + 'static) -> Keeper {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let keeper = Keeper {
             url: format!("http://{}", listener.local_addr().expect("its address")),
@@ -81,15 +81,15 @@ impl Keeper {
         })
     }
 
-    fn got(&self) -> Vec<Got> {
+    pub(crate) fn got(&self) -> Vec<Got> {
         self.got.lock().expect("no upstream panics").clone()
     }
 
-    fn opened(&self) -> usize {
+    pub(crate) fn opened(&self) -> usize {
         self.opened.load(Ordering::SeqCst)
     }
 
-    fn ended(&self) -> usize {
+    pub(crate) fn ended(&self) -> usize {
         self.ended.load(Ordering::SeqCst)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{Fault, Record, Request, time};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use units::Duration;
 
@@ -59,7 +60,15 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
         referer: read.referer.map(bytes),
         user_agent: read.user_agent.map(bytes),
         is_cut: read.aborted.is_some(),
+        json: Some(line),
     })
+}
+
+/// The text of the member for a request field: its name in lower case, with `_` in place of `-`.
+pub(crate) fn member(line: &[u8], field: &str) -> Option<Vec<u8>> {
+    let members: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    let value = members.get(&field.to_ascii_lowercase().replace('-', "_"))?;
+    Some(value.as_str()?.as_bytes().to_vec())
 }
 
 fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
@@ -90,6 +99,20 @@ mod tests {
         let cut = br#"{"time":"1994-11-06T08:49:37Z","peer":"::1","raw":"x","status":400,"bytes":9,"body_bytes":0,"duration_us":2,"aborted":"peer"}"#;
         let record = parse(cut).unwrap();
         assert!(record.is_cut && record.request.is_none());
+    }
+
+    #[test]
+    fn a_line_may_have_other_fields() {
+        let line = br#"{"time":"1994-11-06T08:49:37Z","peer":"::1","status":200,"user_agent":"x","accept_language":"de, en","cookie":"","bytes":1,"host":"a"}"#;
+        let record = parse(line).unwrap();
+        let field = |name: &str| record.field(name).map(Cow::into_owned);
+        assert_eq!(field("Accept-Language").as_deref(), Some(&b"de, en"[..]));
+        assert_eq!(field("User-Agent").as_deref(), Some(&b"x"[..]));
+        assert_eq!(field("Host").as_deref(), Some(&b"a"[..]));
+        // Empty, no text, and not there.
+        for name in ["Cookie", "Bytes", "Origin", "Referer"] {
+            assert_eq!(field(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -43,6 +43,24 @@ pub struct Record<'a> {
     pub user_agent: Option<Cow<'a, [u8]>>,
     /// Whether the log says that the response did not reach the client completely.
     pub is_cut: bool,
+    /// The line, if it is JSON: it may have other fields of the request.
+    pub json: Option<&'a [u8]>,
+}
+
+impl Record<'_> {
+    /// Value of a request field, if the line has it and it is not empty. A JSON line has the field `Accept-Language` as
+    /// `accept_language`; other formats have `Host`, `Referer` and `User-Agent` at most.
+    pub fn field(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let value = match &self.json {
+            _ if is("host") => Cow::Borrowed(self.host.as_deref()?),
+            _ if is("referer") => Cow::Borrowed(self.referer.as_deref()?),
+            _ if is("user-agent") => Cow::Borrowed(self.user_agent.as_deref()?),
+            Some(line) => Cow::Owned(json::member(line, name)?),
+            None => return None,
+        };
+        (!value.is_empty()).then_some(value)
+    }
 }
 
 /// A parsed request line.

@@ -58,6 +58,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
         referer,
         user_agent,
         is_cut: false,
+        json: None,
     })
 }
 

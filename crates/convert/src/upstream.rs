@@ -18,10 +18,14 @@ pub(crate) fn set(rule: &mut Proxy, key: &str, value: &str) {
 /// # Errors
 /// Why Weir cannot pass requests there.
 pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
-    if let Some(path) = text.strip_prefix("unix:") {
+    let (scheme, socket) = match text.strip_prefix("h2c+") {
+        Some(socket) => ("h2c+", socket),
+        None => ("", text),
+    };
+    if let Some(path) = socket.strip_prefix("unix:") {
         let path = path.trim_end_matches(['/', ':']);
         return match path.starts_with('/') {
-            true => Ok((format!("unix:{path}"), None)),
+            true => Ok((format!("{scheme}unix:{path}"), None)),
             false => Err("the path of a socket is absolute in Weir".to_owned()),
         };
     }

@@ -3,12 +3,14 @@
 //! A round begins one interval after the one before has ended, so slow rounds never pile up. What the work is, only the
 //! caller knows.
 
+mod connection;
+
+pub use connection::Connection;
+
 use crate::clock;
 use crate::peer::Upstream;
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use units::{Duration, Instant};
@@ -138,78 +140,15 @@ pub fn talk(
     patience: Duration,
     turn: impl FnMut(&[u8], bool) -> io::Result<Turn>,
 ) -> (io::Result<()>, Instant) {
-    let answer = try_talk(upstream, patience, turn);
-    (answer, clock::now())
-}
-
-fn try_talk(
-    upstream: &Upstream,
-    patience: Duration,
-    turn: impl FnMut(&[u8], bool) -> io::Result<Turn>,
-) -> io::Result<()> {
     let until = clock::now() + patience;
-    match upstream {
-        Upstream::Tcp(address) => {
-            let mut stream = TcpStream::connect_timeout(address, patience)?;
-            let bound = |stream: &TcpStream, left| {
-                stream.set_write_timeout(Some(left))?;
-                stream.set_read_timeout(Some(left))
-            };
-            talk_on(&mut stream, turn, until, bound)
-        }
-        Upstream::Unix(path) => {
-            let mut stream = UnixStream::connect(path)?;
-            let bound = |stream: &UnixStream, left| {
-                stream.set_write_timeout(Some(left))?;
-                stream.set_read_timeout(Some(left))
-            };
-            talk_on(&mut stream, turn, until, bound)
-        }
-    }
-}
-
-fn talk_on<S: Read + Write>(
-    stream: &mut S,
-    mut turn: impl FnMut(&[u8], bool) -> io::Result<Turn>,
-    until: Instant,
-    bound: impl Fn(&S, Duration) -> io::Result<()>,
-) -> io::Result<()> {
-    let in_time = |stream: &S| match until - clock::now() {
-        Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
-        left => bound(stream, left),
-    };
-    let mut part = [0; 4 << 10];
-    let (mut got, mut has_ended) = (0, false);
-    loop {
-        let Turn { send, is_over } = turn(&part[..got], has_ended)?;
-        if is_over {
-            return Ok(());
-        }
-        if has_ended {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if !send.is_empty() {
-            in_time(stream)?;
-            stream.write_all(&send)?;
-        }
-        got = loop {
-            in_time(stream)?;
-            match stream.read(&mut part) {
-                Ok(got) => break got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                Err(error) => return Err(error),
-            }
-        };
-        has_ended = got == 0;
-    }
+    let talked = Connection::open(upstream, until).and_then(|mut connection| connection.talk(until, turn));
+    (talked, clock::now())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::mpsc;
 

@@ -2,6 +2,7 @@
 //! send, so their number is bounded.
 
 use crate::config::Config;
+use crate::histogram::Histogram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Duration;
@@ -12,18 +13,13 @@ const OTHERS: &str = "*";
 /// Number of status classes.
 const CLASSES: usize = 5;
 
-/// Upper bounds of durations in milliseconds, inclusive.
-const BOUNDS: [u64; 12] = [1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
-
 /// The responses of one host. All workers of a process write them.
 #[derive(Debug)]
 pub(crate) struct HostCounts {
     name: String,
     classes: [AtomicU64; CLASSES],
     bytes: AtomicU64,
-    micros: AtomicU64,
-    /// Durations by bound; the last one is above all of them.
-    durations: [AtomicU64; BOUNDS.len() + 1],
+    durations: Histogram,
 }
 
 /// The responses of one host so far.
@@ -66,8 +62,7 @@ impl HostCounts {
             name,
             classes: Default::default(),
             bytes: AtomicU64::new(0),
-            micros: AtomicU64::new(0),
-            durations: Default::default(),
+            durations: Histogram::default(),
         }
     }
 
@@ -82,10 +77,7 @@ impl HostCounts {
         {
             one(count, 1);
         }
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS.iter().position(|bound| micros <= bound * 1_000);
-        one(&self.durations[bucket.unwrap_or(BOUNDS.len())], 1);
-        one(&self.micros, micros);
+        self.durations.add(duration);
         one(&self.bytes, bytes);
     }
 
@@ -93,19 +85,12 @@ impl HostCounts {
     pub(crate) fn report(&self) -> HostReport {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let names = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-        let bounds = BOUNDS
-            .iter()
-            .map(|&bound| Duration::from_millis(bound).as_secs_f64());
         HostReport {
             name: self.name.clone(),
             classes: core::array::from_fn(|at| (names[at], read(&self.classes[at]))),
             bytes: read(&self.bytes),
-            duration: Duration::from_micros(read(&self.micros)),
-            durations: bounds
-                .chain([f64::INFINITY])
-                .zip(&self.durations)
-                .map(|(bound, count)| (bound, read(count)))
-                .collect(),
+            duration: self.durations.sum(),
+            durations: self.durations.buckets(),
         }
     }
 }

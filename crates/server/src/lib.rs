@@ -29,6 +29,7 @@ pub mod field_list;
 mod field_rules;
 pub mod filter;
 mod head_cache;
+mod histogram;
 mod host_counts;
 mod hosts;
 pub mod latency;

@@ -468,6 +468,11 @@ impl Server {
         self.hub.current().1.proxies.cache_reports()
     }
 
+    /// What the servers of `auth` have answered, in the process that answers.
+    pub(crate) fn auth_decisions(&self) -> Vec<crate::access::DecisionReport> {
+        self.hub.current().1.gates.decisions()
+    }
+
     /// Responses by host, if they are counted, in the process that answers.
     pub(crate) fn host_reports(&self) -> Vec<HostReport> {
         let (_, state) = self.hub.current();

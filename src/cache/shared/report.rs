@@ -94,10 +94,35 @@ impl Report {
         };
         let _ = writeln!(
             out,
-            "assumed, as the log has no Cache-Control: each response is fresh for {}; {errors}; no Vary, Authorization \
-             or private",
-            span(assumed.lifetime)
+            "assumed, as the log has no Cache-Control: each response is fresh for {}; {errors}; no {}Authorization or \
+             private",
+            span(assumed.lifetime),
+            if assumed.vary.is_empty() { "Vary, " } else { "" }
         );
+        if !tally.vary.is_empty() {
+            let names: Vec<String> = tally
+                .vary
+                .iter()
+                .map(|(name, count)| format!("{name} ({count} of {} requests have it)", judged.requests))
+                .collect();
+            let _ = writeln!(
+                out,
+                "assumed: each response varies by {}; variants: {}",
+                names.join(", "),
+                judged.variants
+            );
+        }
+        let allowed = [
+            (assumed.stale_while_revalidate, "while it is validated"),
+            (assumed.stale_if_error, "in place of a 500, 502, 503 or 504"),
+        ];
+        for (secs, when) in allowed.into_iter().filter(|(secs, _)| *secs > 0) {
+            let _ = writeln!(
+                out,
+                "assumed: a stale response is served for {} {when}",
+                span(secs)
+            );
+        }
         let _ = writeln!(
             out,
             "stored: content up to {}, or half of the cache",
@@ -141,11 +166,16 @@ impl Report {
                 "the log has too many different targets to replay; the rest was skipped"
             );
         }
-        let _ = writeln!(
+        let serves_stale = assumed.stale_while_revalidate > 0 || assumed.stale_if_error > 0;
+        let _ = write!(
             out,
             "\n{:>10}  {:<11} {:>8} {:>8} {:>10} {:>10} {:>10} {:>10}",
             "cache", "policy", "hits", "bytes", "fetched", "if 304", "stale", "evictions"
         );
+        if serves_stale {
+            let _ = write!(out, " {:>10} {:>10} {:>10}", "stale hits", "stood in", "errors");
+        }
+        out.push('\n');
         let mut before = None;
         for row in &self.rows {
             let size = match row.capacity {
@@ -156,7 +186,7 @@ impl Report {
             before = Some(row.capacity);
             let (hits, bytes) = self.ratios(row);
             let outcome = &row.outcome;
-            let _ = writeln!(
+            let _ = write!(
                 out,
                 "{size:>10}  {:<11} {:>6.2} % {:>6.2} % {:>10} {:>10} {:>10} {:>10}",
                 row.name(),
@@ -167,12 +197,26 @@ impl Report {
                 outcome.stale,
                 outcome.evictions
             );
+            if serves_stale {
+                let _ = write!(
+                    out,
+                    " {:>10} {:>10} {:>10}",
+                    outcome.stale_hits, outcome.stood_in, outcome.errors
+                );
+            }
+            out.push('\n');
         }
         out.push_str(
             "\nhits and bytes: share of the requests, and of their bytes, answered without the upstream. fetched: bytes\n\
              from the upstream if it sends each stale response again; if 304: if it confirms each one instead.\n\
-             stale: requests that found a stale response.\n",
+             stale: requests that went to the upstream because the stored response was stale.\n",
         );
+        if serves_stale {
+            out.push_str(
+                "stale hits: hits whose response was stale. stood in, errors: failures of the upstream that a stale response\n\
+                 hid, and failures that clients saw.\n",
+            );
+        }
         out
     }
 
@@ -194,11 +238,19 @@ impl Report {
             "requests": judged.requests,
             "requested-bytes": judged.bytes,
             "targets": judged.keys,
+            "variants": judged.variants,
+            "vary": tally
+                .vary
+                .iter()
+                .map(|(name, count)| json!({ "field": name, "requests": count }))
+                .collect::<Vec<_>>(),
             "out-of-order": judged.out_of_order,
             "is-cut": tally.is_cut,
             "assumed": {
                 "lifetime-s": assumed.lifetime,
                 "negative-s": assumed.negative,
+                "stale-while-revalidate-s": assumed.stale_while_revalidate,
+                "stale-if-error-s": assumed.stale_if_error,
                 "max-object-size": assumed.object_max,
                 "path": assumed.path.as_ref().map(ToString::to_string),
             },
@@ -237,6 +289,9 @@ impl Report {
                 "too-large": outcome.too_large,
                 "invalidated": outcome.invalidated,
                 "evictions": outcome.evictions,
+                "stale-hits": outcome.stale_hits,
+                "stood-in": outcome.stood_in,
+                "errors": outcome.errors,
             });
             let _ = writeln!(out, "{line}");
         }
@@ -247,7 +302,7 @@ impl Report {
     pub(in crate::cache) fn csv(&self) -> String {
         let mut out = String::from(
             "capacity,name,requests,hits,hit_ratio,byte_hit_ratio,misses,stale,fetched_bytes,fetched_bytes_if_304,\
-             stored,too_large,invalidated,evictions\n",
+             stored,too_large,invalidated,evictions,stale_hits,stood_in,errors\n",
         );
         for row in &self.rows {
             let capacity = row.capacity.map(|bytes| bytes.to_string()).unwrap_or_default();
@@ -255,7 +310,7 @@ impl Report {
             let outcome = &row.outcome;
             let _ = writeln!(
                 out,
-                "{capacity},{},{},{},{hit_ratio:.6},{byte_hit_ratio:.6},{},{},{},{},{},{},{},{}",
+                "{capacity},{},{},{},{hit_ratio:.6},{byte_hit_ratio:.6},{},{},{},{},{},{},{},{},{},{},{}",
                 row.name(),
                 self.judged.requests,
                 outcome.hits,
@@ -266,7 +321,10 @@ impl Report {
                 outcome.stored,
                 outcome.too_large,
                 outcome.invalidated,
-                outcome.evictions
+                outcome.evictions,
+                outcome.stale_hits,
+                outcome.stood_in,
+                outcome.errors
             );
         }
         out

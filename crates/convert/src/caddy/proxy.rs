@@ -98,6 +98,9 @@ pub(super) fn upstream(text: &str) -> Result<(String, Option<String>), String> {
     if let Some(socket) = text.strip_prefix("unix/") {
         return upstream::address(&format!("unix:{socket}"));
     }
+    if let Some(socket) = text.strip_prefix("unix+h2c/") {
+        return upstream::address(&format!("h2c+unix:{socket}"));
+    }
     if text.contains('{') {
         return Err("Weir has no variables".to_owned());
     }
@@ -257,7 +260,8 @@ fn versions(versions: &[String], rule: &mut Proxy) -> Result<(), String> {
         for upstream in &mut rule.upstreams {
             match upstream.strip_prefix("http://") {
                 Some(rest) => *upstream = format!("h2c://{rest}"),
-                None if upstream.starts_with("h2c://") => {}
+                None if upstream.starts_with("unix:") => *upstream = format!("h2c+{upstream}"),
+                None if upstream.starts_with("h2c") => {}
                 None => return Err(format!("h2c to {upstream}")),
             }
         }

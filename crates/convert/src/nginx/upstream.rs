@@ -15,6 +15,9 @@ const UPSTREAMS_MAX: usize = 64;
 /// Longest `connect-timeout` of Weir, in seconds.
 const CONNECT_MAX: u64 = 60;
 
+/// Why requests with TLS do not go to a socket.
+const NO_TLS: &str = "Weir speaks no TLS to sockets of this machine";
+
 /// Groups of upstreams by name.
 pub(super) type Groups = BTreeMap<String, Proxy>;
 
@@ -169,17 +172,19 @@ pub(super) fn pass(
         Some(group) if scheme != "http" => {
             let mut rule = group.clone();
             for upstream in &mut rule.upstreams {
-                let Some(rest) = upstream.strip_prefix("http://") else {
-                    return Err("Weir speaks HTTP/1.1 in cleartext to sockets of this machine".to_owned());
+                *upstream = match upstream.strip_prefix("http://") {
+                    Some(rest) => format!("{scheme}://{rest}"),
+                    None if scheme == "h2c" => format!("h2c+{upstream}"),
+                    None => return Err(NO_TLS.to_owned()),
                 };
-                *upstream = format!("{scheme}://{rest}");
             }
             (rule, (scheme == "https").then(|| VERIFIED.to_owned()))
         }
         Some(group) => (group.clone(), None),
         None => {
             let text = match authority.starts_with("unix:") {
-                true if is_grpc => return Err("Weir speaks HTTP/1.1 to sockets of this machine".to_owned()),
+                true if scheme == "h2c" => format!("h2c+{authority}"),
+                true if is_grpc => return Err(NO_TLS.to_owned()),
                 true => authority.clone(),
                 false => format!("{scheme}://{authority}"),
             };

@@ -5,13 +5,16 @@
 //!                                                                              ├─ other ▶ the answer for the client
 //!                                                                              └─ none ─▶ 502, 503 or 504
 //! ```
-//! Decides what the server is told and what its answer means. `proxy` knows where it listens and has its connections.
+//! Decides what the server is told, what its answer means, and whether its connection may carry the next question. `proxy`
+//! knows where it listens and has its connections.
 
+use super::decisions::{DecisionReport, Decisions};
 use crate::checked::{Answered, Checked, Guarded, Unanswered, Vouched};
 use crate::client_address::From;
 use crate::config::{Access, AuthUrl, Proxy, RequestHeader};
 use crate::own_fields::{HOP_BY_HOP, is_among};
-use crate::proxy::head::{Follows, ends_here, write_request};
+use crate::proxy::direct::{Direct, Pool};
+use crate::proxy::head::{Follows, binds_connection, ends_here, write_request};
 use crate::proxy::places::{Found, Names, Place};
 use crate::request_id::RequestId;
 use bytes::Bytes;
@@ -46,6 +49,10 @@ const CONTENT_MAX: usize = 64 << 10;
 /// Bytes of framing that may surround them.
 const FRAMING_MAX: usize = 64 << 10;
 
+/// Time for the rest of an answer that admits a request, once the request goes on. A connection whose answer takes longer is
+/// closed.
+const REST_MAX: Duration = Duration::from_millis(200);
+
 /// Name that access logs take from an answer.
 const USER: &str = "remote-user";
 
@@ -73,7 +80,9 @@ pub(super) struct Authority {
     /// No other server has it, not even of another configuration.
     number: u64,
     url: AuthUrl,
-    place: Place,
+    place: Arc<Place>,
+    pool: Arc<Pool>,
+    decisions: Arc<Decisions>,
     /// Fields of its answer for upstreams.
     copy: Vec<String>,
     timeout: Duration,
@@ -92,7 +101,8 @@ pub(crate) struct Sender<'a> {
 }
 
 impl Authority {
-    /// The server that a rule names. What `before` knows of its host name stays known.
+    /// The server that a rule names, whose idle connections are in this pool. What `before` knows of its host name stays
+    /// known, and the counts of `older`, the same server of the same rule before a reload, go on.
     ///
     /// # Errors
     /// In words, why its TLS cannot be set up.
@@ -100,6 +110,8 @@ impl Authority {
         access: &Access,
         names: &mut Names,
         before: Option<&Names>,
+        pool: &Arc<Pool>,
+        older: Option<&Authority>,
     ) -> Result<Option<Arc<Authority>>, String> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let Some(url) = &access.auth else { return Ok(None) };
@@ -117,7 +129,9 @@ impl Authority {
         Ok(Some(Arc::new(Authority {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             url: url.clone(),
-            place,
+            place: Arc::new(place),
+            pool: Arc::clone(pool),
+            decisions: older.map_or_else(Arc::default, |older| Arc::clone(&older.decisions)),
             copy: access.copy.clone(),
             timeout: access.auth_timeout,
             host: RequestHeader::for_host(host),
@@ -126,6 +140,18 @@ impl Authority {
 
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Whether this server is at the same URL.
+    pub(super) fn is_at(&self, url: &AuthUrl) -> bool {
+        self.url == *url
+    }
+
+    /// What it has answered so far, as the server of the rule for this path.
+    pub(super) fn report(&self, site: usize, access: &Access) -> DecisionReport {
+        let server = self.url.upstream().to_string();
+        self.decisions
+            .report(site.to_string(), access.path.to_string(), server)
     }
 
     /// What is asked about a request. An unwritable head is an error.
@@ -153,6 +179,8 @@ impl Authority {
             guarded: Guarded::default(),
             id: sender.id.cloned(),
         };
+        // The credentials of one client must not speak for another one.
+        let is_alone = binds_connection(&head.fields, "authorization");
         let mut request = Vec::with_capacity(1024);
         let mut uri = head.target.path().unwrap_or(b"*").to_vec();
         if let Some(query) = head.target.query() {
@@ -165,7 +193,11 @@ impl Authority {
             Framing::Empty,
             self.url.target().as_bytes(),
             &from,
-            Follows::Nothing,
+            if is_alone {
+                Follows::Nothing
+            } else {
+                Follows::Requests
+            },
             &self.host,
         )
         .and_then(|()| {
@@ -180,6 +212,7 @@ impl Authority {
         Ok(Question {
             authority: Arc::clone(self),
             request,
+            is_alone,
             path: head.target.path().unwrap_or(b"*").into(),
             id: from.id,
             asked: None,
@@ -187,10 +220,10 @@ impl Authority {
     }
 
     /// Asks, and blocks this thread for at most about the timeout.
-    fn ask(&self, request: &[u8], path: &[u8], until: Instant) -> Result<Arc<Answered>, Unanswered> {
+    fn ask(&self, question: &Question, until: Instant) -> Result<(Arc<Answered>, Option<Rest>), Unanswered> {
         let complain = |why: &dyn std::fmt::Display| {
             let url = &self.url;
-            complaints::warn(path, || {
+            complaints::warn(&question.path, || {
                 format!("auth {url}: {why}; the request is not admitted until this server answers")
             });
         };
@@ -199,23 +232,15 @@ impl Authority {
             return Err(Unanswered::Failed);
         };
         loop {
-            let left = until.since(clock::now());
-            if left.is_zero() {
+            if until.since(clock::now()).is_zero() {
                 complain(&"it did not answer within `auth-timeout`");
                 return Err(Unanswered::TimedOut);
             }
-            let mut answered = None;
-            let is_enough = |all: &mut Vec<u8>, is_over: bool| {
-                answered = read(all, is_over, &self.copy).map_err(io::Error::other)?;
-                Ok(answered.is_some())
+            let error = match self.ask_at(&to, question, until) {
+                Ok((answered, rest)) => return Ok((Arc::new(answered), rest)),
+                Err(error) => error,
             };
-            let (result, now) = self.place.exchange(&to, &[], request, left, is_enough);
-            let error = match (result, answered) {
-                (Ok(_), Some(answered)) => return Ok(Arc::new(answered)),
-                (Ok(_), None) => io::ErrorKind::UnexpectedEof.into(),
-                (Err(error), _) => error,
-            };
-            self.place.failed(&to, now);
+            self.place.failed(&to, clock::now());
             if let Some(other) = others.pop() {
                 to = other;
                 continue;
@@ -233,6 +258,74 @@ impl Authority {
             });
         }
     }
+
+    /// Asks at this address, on a connection that was kept or on a new one.
+    ///
+    /// # Errors
+    /// The connection fails, the answer is invalid, or the time is over.
+    fn ask_at(
+        &self,
+        to: &Arc<Upstream>,
+        question: &Question,
+        until: Instant,
+    ) -> io::Result<(Answered, Option<Rest>)> {
+        let kept = match question.is_alone {
+            true => None,
+            false => self.pool.take(&self.place, to, clock::now()),
+        };
+        if let Some(mut direct) = kept {
+            match self.talk(&mut direct, question, until) {
+                Ok(read) => return Ok(read.with(direct, question)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    // The path to the server may be broken for all of them.
+                    self.pool.close(&self.place);
+                    return Err(error);
+                }
+                // The server may have closed it just now. GET may be repeated.
+                Err(_) if direct.is_silent() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut direct = Direct::open(&self.place, to, &self.decisions.open, until)?;
+        self.decisions.opened();
+        let read = self.talk(&mut direct, question, until)?;
+        Ok(read.with(direct, question))
+    }
+
+    fn talk(&self, direct: &mut Direct, question: &Question, until: Instant) -> io::Result<Read> {
+        let mut answer = None;
+        direct.exchange(&question.request, until, |all, is_over| {
+            answer = read(all, is_over, &self.copy).map_err(io::Error::other)?;
+            Ok(answer.is_some())
+        })?;
+        answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Keeps a connection for the next question, once the rest of its answer has arrived.
+    fn keep(&self, rest: Rest) {
+        let Rest { mut direct, is_whole } = rest;
+        let mut may_follow = is_whole;
+        if !is_whole {
+            let until = clock::now() + REST_MAX;
+            // If it fails, the connection is closed, and nobody waits for it.
+            let _ = direct.exchange(&[], until, |all, is_over| {
+                let read = read(all, is_over, &[]).map_err(io::Error::other)?;
+                let read = read.ok_or_else(|| io::Error::other("an answer that was there"))?;
+                may_follow = read.is_whole && read.may_follow;
+                Ok(read.is_whole || !read.may_follow)
+            });
+        }
+        if may_follow {
+            self.pool.put(direct, clock::now());
+        }
+    }
+}
+
+/// A connection that may carry another question.
+struct Rest {
+    direct: Direct,
+    /// Whether its answer has arrived completely.
+    is_whole: bool,
 }
 
 /// Gets the answer to a question.
@@ -242,6 +335,8 @@ type Reply = Box<dyn FnOnce(Checked) + Send>;
 pub(crate) struct Question {
     authority: Arc<Authority>,
     request: Vec<u8>,
+    /// Whether the request needs a connection of its own.
+    is_alone: bool,
     path: Box<[u8]>,
     /// Id of the request, if requests have ids.
     id: Option<RequestId>,
@@ -268,14 +363,32 @@ impl Question {
 
     /// Asks, and blocks this thread.
     pub(super) fn run(self) -> Checked {
-        self.answer(clock::now() + self.authority.timeout)
+        let (checked, rest) = self.answer(clock::now() + self.authority.timeout);
+        if let Some(rest) = rest {
+            self.authority.keep(rest);
+        }
+        checked
     }
 
-    fn answer(&self, until: Instant) -> Checked {
-        let result = complaints::about(self.id.as_ref().map(RequestId::value), || {
-            self.authority.ask(&self.request, &self.path, until)
+    /// The answer, and its connection if that may carry another question once the rest of the answer has arrived.
+    fn answer(&self, until: Instant) -> (Checked, Option<Rest>) {
+        let authority = &self.authority;
+        let asked = complaints::about(self.id.as_ref().map(RequestId::value), || {
+            authority.ask(self, until)
         });
-        Checked::Asked(self.authority.number, result)
+        let (result, mut rest) = match asked {
+            Ok((answered, rest)) => (Ok(answered), rest),
+            Err(why) => (Err(why), None),
+        };
+        // The client's next request finds the connection. Without its answer, nobody waits for the rest of this one.
+        if let Some(whole) = rest.take_if(|rest| rest.is_whole) {
+            authority.keep(whole);
+        }
+        // The time before the end of the timeout, or after it.
+        let now = clock::now();
+        let took = (authority.timeout + now.since(until)).saturating_sub(until.since(now));
+        authority.decisions.add(&result, took);
+        (Checked::Asked(authority.number, result), rest)
     }
 
     /// Asks on a thread of this desk, and calls `reply` with the answer.
@@ -297,6 +410,7 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         if let Some((reply, _)) = self.asked.take() {
+            self.authority.decisions.refused();
             reply(Checked::Asked(self.authority.number, Err(Unanswered::TooMany)));
         }
     }
@@ -318,7 +432,11 @@ impl Desk {
     pub(super) fn new() -> Desk {
         let work = |mut question: Question, _| {
             if let Some((reply, until)) = question.asked.take() {
-                reply(question.answer(until));
+                let (checked, rest) = question.answer(until);
+                reply(checked);
+                if let Some(rest) = rest {
+                    question.authority.keep(rest);
+                }
             }
         };
         Desk(Arc::new(
@@ -327,12 +445,30 @@ impl Desk {
     }
 }
 
+/// An answer, as far as it was read.
+struct Read {
+    answered: Answered,
+    /// Whether it is complete.
+    is_whole: bool,
+    /// Whether another request may follow on its connection once it is complete.
+    may_follow: bool,
+}
+
+impl Read {
+    /// With its connection, if that may carry another question.
+    fn with(self, direct: Direct, question: &Question) -> (Answered, Option<Rest>) {
+        let is_whole = self.is_whole;
+        let may_follow = self.may_follow && !question.is_alone;
+        (self.answered, may_follow.then_some(Rest { direct, is_whole }))
+    }
+}
+
 /// Reads an answer as far as it arrived; `None`: it is not complete. `is_over`: nothing follows. The content of an answer that
 /// admits the request is not awaited.
 ///
 /// # Errors
 /// Why it is invalid, in words.
-fn read(all: &[u8], is_over: bool, copy: &[String]) -> Result<Option<Answered>, &'static str> {
+fn read(all: &[u8], is_over: bool, copy: &[String]) -> Result<Option<Read>, &'static str> {
     let limits = http1::Limits {
         head_bytes_max: HEAD_MAX,
         ..http1::Limits::DEFAULT
@@ -342,56 +478,74 @@ fn read(all: &[u8], is_over: bool, copy: &[String]) -> Result<Option<Answered>, 
         return Err("its answer has more than 64 KiB");
     }
     let mut connection = Connection::new();
-    let began = connection.begin_request(Method::Get, false, &limits);
+    let began = connection.begin_request(Method::Get, true, &limits);
     began
         .and_then(|()| connection.end_request())
         .map_err(|_| broken)?;
-    let mut answered: Option<Answered> = None;
+    // The answer, and whether its connection is bound to the credentials of one client.
+    let mut head: Option<(Answered, bool)> = None;
     let mut content = Vec::new();
     let mut used = 0;
-    loop {
+    let mut is_whole = false;
+    while !is_whole {
         let mut slots = Slots::new();
-        match connection
-            .receive(&all[used..], &mut slots, &limits)
-            .map_err(|_| broken)?
-        {
-            Step::Interim { head, .. } if head.status == 101 => return Err("it switches protocols"),
-            Step::Interim { used: more, .. } => used += more,
-            Step::Response { head, used: more } => {
+        let is_admitted = matches!(&head, Some((answered, _)) if answered.admits());
+        match connection.receive(&all[used..], &mut slots, &limits) {
+            // The decision stands; nothing follows on this connection.
+            Err(_) if is_admitted => break,
+            Err(_) => return Err(broken),
+            Ok(Step::Interim { head, .. }) if head.status == 101 => return Err("it switches protocols"),
+            Ok(Step::Interim { used: more, .. }) => used += more,
+            Ok(Step::Response {
+                head: received,
+                used: more,
+            }) => {
                 used += more;
-                let status = Status::from_u16(head.status).map_err(|_| broken)?;
-                if head.status == 304 {
+                let status = Status::from_u16(received.status).map_err(|_| broken)?;
+                if received.status == 304 {
                     return Err("its answer has status 304 although it was asked without conditions");
                 }
-                let read = Answered {
+                let answered = Answered {
                     status,
-                    lines: lines(&head.fields),
+                    lines: lines(&received.fields),
                     content: Bytes::new(),
-                    vouched: vouched(&head.fields, copy),
+                    vouched: vouched(&received.fields, copy),
                 };
-                if read.admits() || head.framing == Framing::Empty {
-                    return Ok(Some(read));
-                }
-                answered = Some(read);
+                is_whole = received.framing == Framing::Empty;
+                head = Some((answered, binds_connection(&received.fields, "www-authenticate")));
             }
-            Step::Body { data, used: more } => {
+            Ok(Step::Body { data, used: more }) => {
                 used += more;
-                content.extend_from_slice(data);
+                if !is_admitted {
+                    content.extend_from_slice(data);
+                }
                 if content.len() > CONTENT_MAX {
                     return Err("the content of its answer has more than 64 KiB");
                 }
             }
-            Step::End { .. } => break,
-            Step::Partial { .. } | Step::Closed => match is_over.then(|| connection.eof()) {
-                Some(Ok(Ended::Body(_))) => break,
+            Ok(Step::End { used: more, .. }) => {
+                used += more;
+                is_whole = true;
+            }
+            Ok(Step::Partial { .. } | Step::Closed) => match is_over.then(|| connection.eof()) {
+                Some(Ok(Ended::Body(_))) => is_whole = true,
+                Some(_) | None if is_admitted => break,
                 Some(_) => return Err("it closed the connection before its answer was complete"),
                 None => return Ok(None),
             },
         }
     }
-    Ok(answered.map(|answered| Answered {
-        content: content.into(),
-        ..answered
+    let may_follow = match is_whole {
+        true => connection.is_reusable() && used == all.len(),
+        false => connection.is_persistent(),
+    };
+    Ok(head.map(|(answered, is_bound)| Read {
+        answered: Answered {
+            content: content.into(),
+            ..answered
+        },
+        is_whole,
+        may_follow: may_follow && !is_over && !is_bound,
     }))
 }
 
@@ -431,7 +585,8 @@ mod tests {
     const COPY: &str = "Remote-User";
 
     fn read_all(text: &str) -> Result<Option<Answered>, &'static str> {
-        read(text.as_bytes(), true, &[COPY.to_owned()])
+        let read = read(text.as_bytes(), true, &[COPY.to_owned()])?;
+        Ok(read.map(|read| read.answered))
     }
 
     #[test]
@@ -443,8 +598,47 @@ mod tests {
         assert_eq!(answered.vouched.user.as_deref(), Some(&b"ann"[..]));
         // Its content does not matter.
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n";
-        let answered = read(text.as_bytes(), false, &[]).unwrap().unwrap();
-        assert!(answered.admits() && answered.content.is_empty());
+        let read = read(text.as_bytes(), false, &[]).unwrap().unwrap();
+        assert!(read.answered.admits() && read.answered.content.is_empty());
+    }
+
+    #[test]
+    fn a_question_may_follow_a_complete_answer() {
+        // Whether the answer is complete, and whether a question may follow once it is.
+        for (text, expected) in [
+            ("HTTP/1.1 204 No Content\r\n\r\n", (true, true)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", (true, true)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no", (false, true)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", (false, true)),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+                (true, true),
+            ),
+            ("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno", (true, true)),
+            // Bytes behind it, its own words, its version, no length, and a scheme that authenticates connections.
+            ("HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1", (true, false)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokok", (true, false)),
+            (
+                "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+                (true, false),
+            ),
+            ("HTTP/1.0 204 No Content\r\n\r\n", (true, false)),
+            ("HTTP/1.1 200 OK\r\n\r\nok", (false, false)),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+                (false, false),
+            ),
+            (
+                "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic, NTLM\r\nContent-Length: 0\r\n\r\n",
+                (true, false),
+            ),
+        ] {
+            let got = read(text.as_bytes(), false, &[]).unwrap().unwrap();
+            assert_eq!((got.is_whole, got.may_follow), expected, "{text}");
+            // None may follow the end of the connection.
+            let got = read(text.as_bytes(), true, &[]).unwrap().unwrap();
+            assert!(!got.may_follow, "{text}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 mod authority;
 mod credentials;
+mod decisions;
 mod users;
 mod verified;
 
@@ -26,6 +27,7 @@ use crate::proxy::places::Names;
 pub(crate) use authority::Sender;
 use authority::{Authority, Desk, Question};
 use credentials::Credentials;
+pub(crate) use decisions::DecisionReport;
 use http_semantics::request::RequestHead;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -216,7 +218,9 @@ impl Gates {
         let mut files: HashMap<&Path, (u32, Arc<Users>)> = HashMap::new();
         let mut names = Names::default();
         let mut gates = Vec::new();
-        for config in sites {
+        // Connections of other settings are not used again.
+        let pool = Arc::default();
+        for (site, config) in sites.enumerate() {
             let mut rules = Vec::with_capacity(config.access.len());
             for access in &config.access {
                 let users = match access.htpasswd.as_deref() {
@@ -231,10 +235,11 @@ impl Gates {
                     }),
                 };
                 let known = before.map(|before| &before.names);
+                let older = before.and_then(|before| before.authority_of(site, access));
                 rules.push(Rule {
                     access: access.clone(),
                     users,
-                    authority: Authority::of(access, &mut names, known)?,
+                    authority: Authority::of(access, &mut names, known, &pool, older)?,
                 });
             }
             let index = config.index.iter().map(|name| {
@@ -271,6 +276,24 @@ impl Gates {
                 desk: desk.unwrap_or_else(Desk::new),
             })),
         })
+    }
+
+    /// The server that decides about requests for the path of this rule, if it was the same before.
+    fn authority_of(&self, site: usize, access: &Access) -> Option<&Authority> {
+        let url = access.auth.as_ref()?;
+        let rules = self.sites.get(site)?.rules.iter();
+        let mut rules = rules.filter(|rule| rule.access.path == access.path);
+        let is_it = |authority: &&Arc<Authority>| authority.is_at(url);
+        rules.find_map(|rule| rule.authority.as_ref().filter(is_it).map(Arc::as_ref))
+    }
+
+    /// What the servers of `auth` have answered, by site and rule, in this process.
+    pub(crate) fn decisions(&self) -> Vec<DecisionReport> {
+        let sites = self.sites.iter().enumerate();
+        let rules = sites.flat_map(|(site, gate)| gate.rules.iter().map(move |rule| (site, rule)));
+        rules
+            .filter_map(|(site, rule)| Some(rule.authority.as_ref()?.report(site, &rule.access)))
+            .collect()
     }
 
     /// Begins to look host names up. A process calls this once it does not fork any more.

@@ -1,6 +1,6 @@
 //! The address of a server that decides about requests: an upstream and the target that it is asked for.
 
-use super::upstream::UpstreamAddress;
+use super::upstream::{UpstreamAddress, before_socket};
 use core::fmt;
 use core::str::FromStr;
 
@@ -30,7 +30,7 @@ impl AuthUrl {
 impl fmt::Display for AuthUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.upstream.to_string() {
-            shown if shown.starts_with("unix:") => write!(f, "{shown}:{}", self.target),
+            shown if before_socket(&shown).is_some() => write!(f, "{shown}:{}", self.target),
             shown if shown.contains("://") => write!(f, "{shown}{}", self.target),
             shown => write!(f, "http://{shown}{}", self.target),
         }
@@ -41,8 +41,8 @@ impl FromStr for AuthUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<AuthUrl, String> {
-        let split = match (text.strip_prefix("unix:"), text.find("://")) {
-            (Some(rest), _) => rest.find(":/").map(|at| (at + "unix:".len(), 1)),
+        let split = match (before_socket(text), text.find("://")) {
+            (Some(start), _) => text[start..].find(":/").map(|at| (start + at, 1)),
             (None, Some(scheme)) => {
                 let start = scheme + "://".len();
                 text[start..].find(['/', '?']).map(|at| (start + at, 0))
@@ -86,6 +86,8 @@ mod tests {
             ("h2c://[::1]:9/v", "h2c://[::1]:9/v"),
             ("unix:/run/auth.sock", "unix:/run/auth.sock:/"),
             ("unix:/run/auth.sock:/verify", "unix:/run/auth.sock:/verify"),
+            ("h2c+unix:/run/auth.sock", "h2c+unix:/run/auth.sock:/"),
+            ("h2c+unix:/run/auth.sock:/v?a=b", "h2c+unix:/run/auth.sock:/v?a=b"),
         ] {
             let url: AuthUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), shown);
@@ -102,6 +104,7 @@ mod tests {
             "http://a/b#c",
             "http://user@a/b",
             "unix:auth.sock",
+            "h2c+unix:auth.sock",
         ] {
             let why = text.parse::<AuthUrl>().unwrap_err();
             assert!(why.contains("write"), "{text}: {why}");

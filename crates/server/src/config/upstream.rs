@@ -7,8 +7,8 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The address of an upstream: `http://127.0.0.1:8080`, `https://app.internal:8443`, `h2c://127.0.0.1:50051` or
-/// `unix:/run/app.sock`.
+/// The address of an upstream: `http://127.0.0.1:8080`, `https://app.internal:8443`, `h2c://127.0.0.1:50051`,
+/// `unix:/run/app.sock` or `h2c+unix:/run/app.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamAddress {
     pub(crate) place: UpstreamPlace,
@@ -33,6 +33,18 @@ impl Scheme {
             Scheme::H2c => ("h2c://", 80),
         }
     }
+}
+
+/// What comes before the address of a Unix socket that speaks HTTP/2. Behind it is the spelling of one that speaks HTTP/1.
+const H2C_ON: &str = "h2c+";
+
+/// What comes before the path of a Unix socket.
+const UNIX: &str = "unix:";
+
+/// Length of what comes before the path of a Unix socket in this address; `None`: it is that of no Unix socket.
+pub(super) fn before_socket(text: &str) -> Option<usize> {
+    let scheme = if text.starts_with(H2C_ON) { H2C_ON.len() } else { 0 };
+    text[scheme..].starts_with(UNIX).then_some(scheme + UNIX.len())
 }
 
 /// Where an upstream listens.
@@ -90,7 +102,10 @@ impl fmt::Display for UpstreamAddress {
             scheme => scheme.prefix().0,
         };
         match &self.place {
-            UpstreamPlace::Address(address) => write!(f, "{scheme}{address}"),
+            UpstreamPlace::Address(address) => match (&**address, self.scheme) {
+                (Upstream::Unix(_), Scheme::H2c) => write!(f, "{H2C_ON}{address}"),
+                _ => write!(f, "{scheme}{address}"),
+            },
             UpstreamPlace::Name { host, port } => write!(f, "{scheme}{host}:{port}"),
         }
     }
@@ -134,10 +149,14 @@ impl FromStr for UpstreamAddress {
             let rest = text.strip_prefix(prefix)?;
             Some((authority(rest.strip_suffix('/').unwrap_or(rest), port)?, scheme))
         };
-        let found = match text.strip_prefix("unix:") {
-            Some(path) if path.starts_with('/') && !path.contains('\0') => {
+        let found = match before_socket(text).map(|at| text.split_at(at)) {
+            Some((before, path)) if path.starts_with('/') && !path.contains('\0') => {
                 let path = Upstream::Unix(PathBuf::from(path));
-                Some((UpstreamPlace::Address(path.into()), Scheme::Http))
+                let scheme = match before == UNIX {
+                    true => Scheme::Http,
+                    false => Scheme::H2c,
+                };
+                Some((UpstreamPlace::Address(path.into()), scheme))
             }
             Some(_) => None,
             None => [Scheme::Http, Scheme::Https, Scheme::H2c]
@@ -149,8 +168,8 @@ impl FromStr for UpstreamAddress {
             .ok_or_else(|| {
                 format!(
                     "`{}` is not an upstream; write http, https or h2c and an IP address or a host name with a port, as in \
-                     http://127.0.0.1:8080, or the path of a Unix socket, as in unix:/run/app.sock (other paths are not \
-                     supported)",
+                     http://127.0.0.1:8080, or the path of a Unix socket, as in unix:/run/app.sock, or with HTTP/2 in \
+                     h2c+unix:/run/app.sock (other paths are not supported)",
                     text.escape_debug()
                 )
             })
@@ -220,9 +239,11 @@ mod tests {
             ("h2c://127.0.0.1", "h2c://127.0.0.1:80"),
             ("http://10.0.0.1.nip.io", "10.0.0.1.nip.io:80"),
             ("unix:/run/app.sock", "unix:/run/app.sock"),
+            ("h2c+unix:/run/app.sock", "h2c+unix:/run/app.sock"),
         ] {
             let address: UpstreamAddress = text.parse().unwrap();
             assert_eq!(address.to_string(), shown);
+            assert_eq!(address.is_http2(), text.starts_with("h2c"));
         }
         for text in [
             "127.0.0.1:8080",
@@ -240,6 +261,10 @@ mod tests {
             "http://",
             "http://127.0.0.1:8080/x",
             "unix:app.sock",
+            "h2c+unix:app.sock",
+            "h2c+http://127.0.0.1:80",
+            "h2c://unix:/run/app.sock",
+            "https+unix:/run/app.sock",
             "",
         ] {
             let error = text.parse::<UpstreamAddress>().unwrap_err();

@@ -1,6 +1,8 @@
 //! The counters in the OpenMetrics text format that Prometheus scrapes. They are read in place, also those of other
 //! processes, without a lock: neither workers nor the reader wait.
 
+mod decisions;
+
 use crate::counters::Totals;
 use crate::host_counts::HostReport;
 use crate::proxy::Forwarding;
@@ -159,6 +161,7 @@ impl Collector for Gathered {
         upstreams(&mut encoder, &server.upstreams())?;
         caches(&mut encoder, &server.caches())?;
         hosts(&mut encoder, &server.host_reports())?;
+        decisions::write(&mut encoder, &server.auth_decisions())?;
         let certificates = server.about().certificates;
         if !certificates.is_empty() {
             let help = "End of validity of a certificate, in Unix time";

@@ -43,6 +43,17 @@ pub(crate) struct Received {
     pub(crate) over: Option<Over>,
 }
 
+/// What came of an exchange that blocked its thread.
+#[derive(Debug)]
+pub(crate) struct Exchanged {
+    /// The response, in HTTP/1.1; or why there is none.
+    pub(crate) answer: io::Result<Vec<u8>>,
+    /// When that was known.
+    pub(crate) at: Instant,
+    /// Whether the connection carried HTTP/2.
+    pub(crate) is_http2: bool,
+}
+
 impl Layers {
     /// Those of an upstream; `None` if it has none. Without TLS, `is_http2` says that it speaks HTTP/2 (RFC 9113 section 3.3).
     pub(crate) fn of(secure: Option<Secure>, is_http2: bool) -> Option<Layers> {
@@ -140,10 +151,8 @@ impl Layers {
         Ok(received)
     }
 
-    /// As [`rounds::exchange`]. The end of a connection that TLS does not confirm is an error.
-    ///
-    /// # Errors
-    /// As there, or why the TLS failed, in words.
+    /// As [`rounds::exchange`]. The end of a connection that TLS does not confirm is an error; so is a failure of the TLS, in
+    /// words.
     pub(crate) fn exchange(
         &self,
         upstream: &Upstream,
@@ -151,34 +160,59 @@ impl Layers {
         bytes: &[u8],
         patience: Duration,
         mut is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
-    ) -> (io::Result<Vec<u8>>, Instant) {
+    ) -> Exchanged {
         let mut opened: Option<Channel> = None;
-        let (mut text, mut is_sent) = (Vec::new(), false);
+        let (mut unsent, mut text) = (bytes, Vec::new());
         let (answer, now) = rounds::talk(upstream, patience, |got, is_over| {
-            let now = clock::now();
             let channel = match &mut opened {
                 Some(channel) => channel,
-                None => opened.insert(self.open(announcement, false, now).map_err(io::Error::other)?),
+                None => opened.insert(
+                    self.open(announcement, false, clock::now())
+                        .map_err(io::Error::other)?,
+                ),
             };
-            let received = self.receive(channel, got, now).map_err(io::Error::other)?;
-            text.extend(received.plain);
-            if channel.is_open() && !is_sent {
-                is_sent = true;
-                let sent = channel.send(bytes, now);
-                sent.map_err(|_| io::Error::other("the connection takes no request"))?;
-            }
-            if is_over && !channel.is_open() {
-                return Err(io::Error::other(refusal::closed()));
-            }
-            if is_over && channel.is_doubtful() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            let is_over = self.turn(channel, (got, is_over), &mut unsent, &mut text)?;
+            // The connection stays open, although nothing follows on it.
+            let is_over = is_over || channel.has_whole_response();
             Ok(Turn {
                 send: channel.take(),
-                is_over: is_enough(&mut text, is_over || received.over.is_some())?,
+                is_over: is_enough(&mut text, is_over)?,
             })
         });
-        (answer.map(|()| text), now)
+        Exchanged {
+            answer: answer.map(|()| text),
+            at: now,
+            is_http2: opened.is_some_and(|channel| channel.is_http2()),
+        }
+    }
+
+    /// One turn of an exchange that blocks its thread: takes what was received and whether the connection has ended, sends
+    /// the request in `unsent` as soon as the channel is open, and appends to `text` what came of the response, in
+    /// HTTP/1.1. Returns whether nothing follows.
+    ///
+    /// # Errors
+    /// Why the TLS failed, in words; or the connection ended without its confirmation, or takes no request.
+    pub(crate) fn turn(
+        &self,
+        channel: &mut Channel,
+        (got, is_over): (&[u8], bool),
+        unsent: &mut &[u8],
+        text: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let now = clock::now();
+        let received = self.receive(channel, got, now).map_err(io::Error::other)?;
+        text.extend(received.plain);
+        if channel.is_open() && !unsent.is_empty() {
+            let sent = channel.send(std::mem::take(unsent), now);
+            sent.map_err(|_| io::Error::other("the connection takes no request"))?;
+        }
+        if is_over && !channel.is_open() {
+            return Err(io::Error::other(refusal::closed()));
+        }
+        if is_over && channel.is_doubtful() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(is_over || received.over.is_some())
     }
 }
 
@@ -211,6 +245,13 @@ impl Channel {
     pub(crate) fn into_shared(self, most: usize) -> Option<Shared> {
         let (http, input, tally) = self.http2?.into_parts();
         Some(Shared::new(self.engine, http, (input, self.out), most, tally))
+    }
+
+    /// Whether it carries HTTP/2 and the response to the last request is complete.
+    fn has_whole_response(&self) -> bool {
+        self.http2
+            .as_ref()
+            .is_some_and(|http2| http2.has_whole_response())
     }
 
     /// Whether it carries HTTP/2.
@@ -270,6 +311,11 @@ impl Channel {
         let has_record = engine.is_some_and(|engine| engine.undecrypted() > 0);
         let is_free = self.http2.as_ref().is_none_or(|http2| http2.is_at_rest());
         is_free && !has_record && !self.is_closed
+    }
+
+    /// Whether another request may be sent after a rest: the upstream has not said that it leaves.
+    pub(crate) fn takes_requests(&self) -> bool {
+        !self.is_closed && self.http2.as_ref().is_none_or(|http2| http2.takes_requests())
     }
 
     /// No request follows for a while.

@@ -409,7 +409,17 @@ impl Translator {
     /// Whether the connection can serve another request.
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_between = self.passage.is_whole() && self.input.is_empty() && self.passage.blocked() == 0;
-        is_between && !self.leaves && self.http.has_room()
+        is_between && self.takes_requests()
+    }
+
+    /// Whether the response to the last request is complete.
+    pub(crate) fn has_whole_response(&self) -> bool {
+        self.passage.is_whole()
+    }
+
+    /// Whether the upstream takes another request on this connection.
+    pub(crate) fn takes_requests(&self) -> bool {
+        !self.leaves && self.http.has_room()
     }
 
     /// The exchange is over; another may follow.

@@ -13,6 +13,7 @@
 mod balance;
 pub(crate) mod cache;
 mod channel;
+pub(crate) mod direct;
 pub(crate) mod failed;
 pub(crate) mod forward;
 pub(crate) mod head;

@@ -8,7 +8,7 @@
 //! A name is one upstream for the balancer, whatever the number of its addresses; its requests take turns on them. A request
 //! keeps the list that it began with, so a change of the addresses does not touch it.
 
-use super::channel::Layers;
+use super::channel::{Exchanged, Layers};
 use super::http2::Tally;
 use super::secured::Terms;
 use crate::config::{Proxy, UpstreamAddress, UpstreamPlace};
@@ -216,9 +216,6 @@ impl Place {
     }
 
     /// As [`rounds::exchange`], over TLS and in HTTP/2 if the upstream has them. `announcement` is sent first, in the clear.
-    ///
-    /// # Errors
-    /// As there, or why the TLS failed, in words.
     pub(crate) fn exchange(
         &self,
         upstream: &Upstream,
@@ -226,9 +223,17 @@ impl Place {
         bytes: &[u8],
         patience: Duration,
         is_enough: impl FnMut(&mut Vec<u8>, bool) -> io::Result<bool>,
-    ) -> (io::Result<Vec<u8>>, Instant) {
+    ) -> Exchanged {
         match &self.layers {
-            None => rounds::exchange(upstream, &[announcement, bytes].concat(), patience, is_enough),
+            None => {
+                let bytes = [announcement, bytes].concat();
+                let (answer, at) = rounds::exchange(upstream, &bytes, patience, is_enough);
+                Exchanged {
+                    answer,
+                    at,
+                    is_http2: false,
+                }
+            }
             Some(layers) => layers.exchange(upstream, announcement, bytes, patience, is_enough),
         }
     }

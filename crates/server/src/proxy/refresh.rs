@@ -9,6 +9,7 @@ use super::cache::Cached;
 use super::places::Found;
 use crate::proxy_protocol;
 use http_semantics::method::Method;
+use http_semantics::request::Protocol;
 use http1::client::{Connection, Step};
 use http1::slots::Slots;
 use runtime::background::Background;
@@ -58,25 +59,28 @@ impl Refresh {
         };
         // No client waits for it.
         let announcement = proxy_protocol::announcement(route.rule.proxy_protocol, None);
-        let answer = loop {
-            let (answer, now) = place.exchange(
+        let exchanged = loop {
+            let exchanged = place.exchange(
                 &to,
                 &announcement,
                 &self.request,
                 route.rule.first_byte_timeout,
                 rounds::whole(most),
             );
-            match (answer, others.pop()) {
-                (Err(_), Some(other)) => {
-                    place.failed(&to, now);
-                    to = other;
-                }
-                (answer, _) => break (answer, now),
-            }
+            let other = match &exchanged.answer {
+                Ok(_) => None,
+                Err(_) => others.pop(),
+            };
+            let Some(other) = other else {
+                break exchanged;
+            };
+            place.failed(&to, exchanged.at);
+            to = other;
         };
-        match answer {
-            (Ok(answer), now) => self.take(&answer, now),
-            (Err(error), now) => {
+        let now = exchanged.at;
+        match exchanged.answer {
+            Ok(answer) => self.take(&answer, exchanged.is_http2, now),
+            Err(error) => {
                 tracing::debug!("upstream {to}: a stored response stays stale: {error}");
                 route.balancer.failed(stay.at(), now);
                 stay.failed(true, now);
@@ -89,8 +93,8 @@ impl Refresh {
         route.balancer.leave(&stay, left);
     }
 
-    /// Stores the response. One that is cut or malformed is not stored.
-    fn take(&mut self, answer: &[u8], now: Instant) {
+    /// Stores the response, which came in HTTP/2 or HTTP/1. One that is cut or malformed is not stored.
+    fn take(&mut self, answer: &[u8], is_http2: bool, now: Instant) {
         let limits = super::forward::LIMITS;
         let mut connection = Connection::new();
         if connection.begin_request(Method::Get, false, &limits).is_err() || connection.end_request().is_err()
@@ -105,7 +109,14 @@ impl Refresh {
                 Ok(Step::Response { head, used: more }) => {
                     used += more;
                     let length = super::forward::length(head.framing);
-                    if self.cached.answered(head.status, &head.fields, length, now) {
+                    let received = match is_http2 {
+                        true => Protocol::Http2,
+                        false => head.version.protocol(),
+                    };
+                    if self
+                        .cached
+                        .answered(head.status, received, &head.fields, length, now)
+                    {
                         return;
                     }
                     if head.framing == http1::framing::Framing::Empty {

@@ -4,9 +4,10 @@
 //!   request of a log ─▶ Replay::take ─┬─▶ passed: always goes to the upstream, or cannot be judged
 //!                                     └─▶ judged ─▶ each Cache: hit, stale or miss ─▶ store, evict
 //! ```
-//! Keys, costs, eviction, and the rules of storing and reuse are the server's own. A log has no `Cache-Control`, so the lifetime
-//! is an assumption: each response without error gets `Cache-Control: max-age` of that time. Responses vary by nothing, and no
-//! request has `Authorization`. Memory is limited by the number and length of keys; no request is kept. This module reads no file.
+//! Keys, costs, eviction, and the rules of storing and reuse are the server's own. A log has no `Cache-Control` and no `Vary`, so
+//! these are assumptions: each response without error gets `Cache-Control: max-age` of one time, and each response the same
+//! `Vary`. No request has `Authorization`. A refresh takes no time. Memory is limited by the number and length of keys; no
+//! request is kept. This module reads no file.
 
 use crate::cache::{Eviction, Policy, Slot};
 use crate::config::{PathPattern, spelling};
@@ -17,6 +18,7 @@ use http_cache::invalidation;
 use http_cache::reuse::{self, Allowances, Reuse};
 use http_cache::stored::{Stored, Terms};
 use http_cache::storing::{self, Candidate};
+use http_cache::variant;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
@@ -31,6 +33,13 @@ pub struct Assumed {
     pub lifetime: u64,
     /// Seconds for which a 404, 405, 410, 414 or 501 is fresh; 0: none is stored.
     pub negative: u64,
+    /// Seconds after its lifetime in which a response is served while it is validated; 0: none is.
+    pub stale_while_revalidate: u64,
+    /// Seconds after its lifetime in which a response is served in place of a 500, 502, 503 or 504; 0: none is, and these are not
+    /// judged.
+    pub stale_if_error: u64,
+    /// Names in the `Vary` of each response, in lower case, sorted, without repetition.
+    pub vary: Vec<String>,
     /// Content above this length in bytes is not stored. At most half of a budget applies.
     pub object_max: u64,
     /// Only these paths belong to the rule; `None`: all.
@@ -63,6 +72,8 @@ pub struct Logged<'l> {
     pub method: &'l [u8],
     /// Host, if the log has it.
     pub host: Option<&'l [u8]>,
+    /// Other fields of the request, by name, as far as the log has them.
+    pub fields: &'l [(&'l str, &'l [u8])],
     /// Target as it was sent.
     pub target: &'l [u8],
     /// Status of the response.
@@ -97,8 +108,10 @@ pub struct Judged {
     pub requests: u64,
     /// Bytes of content of their responses.
     pub bytes: u64,
-    /// Different keys that they asked for.
+    /// Different targets that they asked for.
     pub keys: u64,
+    /// Different targets and values of the fields in `Vary`.
+    pub variants: u64,
     /// Requests logged with an earlier time than one before them.
     pub out_of_order: u64,
 }
@@ -114,10 +127,16 @@ pub struct Outcome {
     pub misses: u64,
     /// Bytes fetched from the upstream for them.
     pub miss_bytes: u64,
-    /// Requests for which the stored response was stale.
+    /// Hits whose response was stale, and validated meanwhile.
+    pub stale_hits: u64,
+    /// Requests that went to the upstream because the stored response was stale.
     pub stale: u64,
-    /// Bytes fetched from the upstream for them, unless it confirms stored responses with 304.
+    /// Bytes fetched from the upstream for these and for stale hits, unless it confirms stored responses with 304.
     pub stale_bytes: u64,
+    /// Requests at which the upstream failed and a stale response stood in. They count in `stale`.
+    pub stood_in: u64,
+    /// Requests at which the upstream failed and the client got the error. They count in `misses` or `stale`.
+    pub errors: u64,
     /// Responses stored.
     pub stored: u64,
     /// Responses not stored because they are too large.
@@ -142,7 +161,10 @@ pub struct Replay {
     limits: Limits,
     /// Heads of responses by status; `None`: not stored.
     heads: BTreeMap<u16, Option<Stored>>,
+    /// By target and variant.
     numbers: HashMap<Box<[u8]>, u32>,
+    /// The numbers of each target, if responses vary.
+    targets: HashMap<Box<[u8]>, Vec<u32>>,
     key_bytes: u64,
     caches: Vec<Cache>,
     judged: Judged,
@@ -155,12 +177,13 @@ impl Replay {
         Replay {
             caches: caches
                 .iter()
-                .map(|&(budget, policy)| Cache::new(budget, policy, assumed.object_max))
+                .map(|&(budget, policy)| Cache::new(budget, policy, &assumed))
                 .collect(),
             assumed,
             limits,
             heads: BTreeMap::new(),
             numbers: HashMap::new(),
+            targets: HashMap::new(),
             key_bytes: 0,
             judged: Judged::default(),
             now: UnixTime::from_secs(i64::MIN),
@@ -174,14 +197,16 @@ impl Replay {
         let Ok(target) = Target::parse(logged.target, method) else {
             return Fate::Target;
         };
-        let lines = logged.host.map(|value| Line { name: "Host", value });
+        let host = logged.host.map(|value| Line { name: "Host", value });
+        let others = logged.fields.iter().map(|&(name, value)| Line { name, value });
+        let lines: Vec<Line<'_>> = host.into_iter().chain(others).collect();
         let head = RequestHead {
             method,
             method_name: name,
             target,
             target_raw: logged.target,
             protocol: Protocol::Http11,
-            fields: Fields::new(lines.as_slice()),
+            fields: Fields::new(&lines),
         };
         let (Some(raw), Some(key)) = (target.path(), key(&head, false)) else {
             return Fate::Target;
@@ -198,21 +223,23 @@ impl Replay {
         }
         self.now = self.now.max(logged.at);
         if !matches!(method, Method::Get | Method::Head) {
-            if invalidation::is_due(method, logged.status)
-                && let Some(&number) = self.numbers.get(&key[..])
-            {
-                for cache in &mut self.caches {
-                    cache.invalidate(number);
+            if invalidation::is_due(method, logged.status) {
+                for number in self.numbers_of(&key) {
+                    for cache in &mut self.caches {
+                        cache.invalidate(number);
+                    }
                 }
             }
             return Fate::Method;
         }
+        let is_failed = self.assumed.stale_if_error > 0 && matches!(logged.status, 500 | 502 | 503 | 504);
         let storable = match logged.status {
             206 | 304 => false,
+            _ if is_failed => false,
             status if self.head(status).is_some() => method == Method::Get,
             _ => return Fate::Status,
         };
-        let has_content = method == Method::Get && !matches!(logged.status, 204 | 304);
+        let has_content = method == Method::Get && !is_failed && !matches!(logged.status, 204 | 304);
         // Redirects are often logged with `-` in place of 0.
         let may_be_empty = matches!(logged.status, 301 | 308);
         let content = match has_content {
@@ -222,12 +249,14 @@ impl Replay {
         let Some(content) = content else {
             return Fate::Length;
         };
-        let Some(number) = self.number(&key) else {
+        let variant = variant::key(&self.assumed.vary, &head.fields);
+        let Some(number) = self.number(&key, &variant) else {
             return Fate::Full;
         };
         self.judged.requests += 1;
         self.judged.bytes += content;
         let use_of = match (method, logged.status) {
+            _ if is_failed => Use::Failed,
             (Method::Head, _) => Use::Head,
             (_, 304) => Use::Confirmed,
             (_, 206) => Use::Part,
@@ -235,7 +264,7 @@ impl Replay {
         };
         let room = storable.then(|| {
             let head = self.heads.get(&logged.status).and_then(Option::as_ref);
-            head.map_or(0, |head| cost(&key, head))
+            head.map_or(0, |head| cost(&key, head, &variant))
         });
         for cache in &mut self.caches {
             let asked = Request {
@@ -252,8 +281,13 @@ impl Replay {
 
     /// The requests that were judged.
     pub fn judged(&self) -> Judged {
+        let keys = match self.assumed.vary.is_empty() {
+            true => self.numbers.len(),
+            false => self.targets.len(),
+        };
         Judged {
-            keys: self.numbers.len() as u64,
+            keys: keys as u64,
+            variants: self.numbers.len() as u64,
             ..self.judged
         }
     }
@@ -273,32 +307,61 @@ impl Replay {
         head.as_ref()
     }
 
-    /// The number of a key, assigned at first use; `None` at a limit.
-    fn number(&mut self, key: &[u8]) -> Option<u32> {
-        if let Some(&number) = self.numbers.get(key) {
+    /// The number of a variant of a target, assigned at first use; `None` at a limit.
+    fn number(&mut self, target: &[u8], variant: &[u8]) -> Option<u32> {
+        let varies = !self.assumed.vary.is_empty();
+        // No target has a line feed.
+        let whole = if varies {
+            [target, b"\n", variant].concat()
+        } else {
+            target.to_vec()
+        };
+        if let Some(&number) = self.numbers.get(&whole[..]) {
             return Some(number);
         }
-        let key_bytes = self.key_bytes + key.len() as u64;
+        let is_new = varies && !self.targets.contains_key(target);
+        let target_bytes = if is_new { target.len() } else { 0 };
+        let key_bytes = self.key_bytes + (whole.len() + target_bytes) as u64;
         if self.numbers.len() >= self.limits.keys_max || key_bytes > self.limits.key_bytes_max {
             return None;
         }
         let number = u32::try_from(self.numbers.len()).ok()?;
         self.key_bytes = key_bytes;
-        self.numbers.insert(key.into(), number);
+        self.numbers.insert(whole.into(), number);
+        if varies {
+            self.targets.entry(target.into()).or_default().push(number);
+        }
         Some(number)
+    }
+
+    /// The numbers of all variants of a target.
+    fn numbers_of(&self, target: &[u8]) -> Vec<u32> {
+        match self.assumed.vary.is_empty() {
+            true => self.numbers.get(target).copied().into_iter().collect(),
+            false => self.targets.get(target).cloned().unwrap_or_default(),
+        }
     }
 }
 
 /// The head of a response with this status, if the cache stores it.
 fn assumed_head(status: u16, assumed: &Assumed) -> Option<Stored> {
     let value = format!("max-age={}", assumed.lifetime);
-    let line = Line {
-        name: "Cache-Control",
-        value: value.as_bytes(),
-    };
+    let names = assumed.vary.join(", ");
+    let mut lines = Vec::new();
     // Most applications state no lifetime for errors and for redirects of the moment.
-    let lines = (status < 400 && is_heuristic(status)).then_some(line);
-    let fields = Fields::new(lines.as_slice());
+    if status < 400 && is_heuristic(status) {
+        lines.push(Line {
+            name: "Cache-Control",
+            value: value.as_bytes(),
+        });
+    }
+    if !names.is_empty() {
+        lines.push(Line {
+            name: "Vary",
+            value: names.as_bytes(),
+        });
+    }
+    let fields = Fields::new(&lines);
     let received = UnixTime::from_secs(0);
     let is_stored = storing::decide(&Candidate {
         method: Method::Get,
@@ -330,6 +393,8 @@ enum Use {
     Confirmed,
     /// None: HEAD.
     Head,
+    /// None: the upstream failed.
+    Failed,
 }
 
 /// A request to a simulated cache.
@@ -361,6 +426,7 @@ const NOWHERE: Slot = Slot::MAX;
 struct Cache {
     budget: u64,
     content_max: u64,
+    allowances: Allowances,
     policy: Box<dyn Eviction>,
     /// By number of the key.
     slot_of: Vec<Slot>,
@@ -371,10 +437,14 @@ struct Cache {
 }
 
 impl Cache {
-    fn new(budget: u64, policy: Policy, object_max: u64) -> Cache {
+    fn new(budget: u64, policy: Policy, assumed: &Assumed) -> Cache {
         Cache {
             budget,
-            content_max: object_max.min(budget / 2),
+            content_max: assumed.object_max.min(budget / 2),
+            allowances: Allowances {
+                stale_while_revalidate: assumed.stale_while_revalidate,
+                stale_if_error: assumed.stale_if_error,
+            },
             policy: policy.eviction(budget),
             slot_of: Vec::new(),
             entries: Vec::new(),
@@ -394,22 +464,35 @@ impl Cache {
         let Some((slot, entry)) = self.find(asked.number) else {
             self.outcome.misses += 1;
             self.outcome.miss_bytes += asked.content;
+            self.outcome.errors += u64::from(asked.use_of == Use::Failed);
             self.store(asked, now);
             return;
         };
         self.policy.touch(slot, 1);
         let head = heads.get_mut(&entry.status).and_then(Option::as_mut);
-        let reuse = head.map(|head| {
+        let decided = head.map(|head| {
             head.age.received = entry.received;
-            reuse::decide(head, &RequestDirectives::default(), &Allowances::default(), now)
+            let reuse = reuse::decide(head, &RequestDirectives::default(), &self.allowances, now);
+            (reuse, reuse::stands_in(head, &self.allowances, now))
         });
-        if reuse == Some(Reuse::Fresh) {
+        let (reuse, stands_in) = decided.unzip();
+        if let Some(Reuse::Fresh | Reuse::Stale { .. }) = reuse {
             self.outcome.hits += 1;
             self.outcome.hit_bytes += asked.content;
-            return;
         }
-        self.outcome.stale += 1;
+        match reuse {
+            Some(Reuse::Fresh) => return,
+            Some(Reuse::Stale { .. }) => self.outcome.stale_hits += 1,
+            Some(Reuse::Validate(_)) | None => self.outcome.stale += 1,
+        }
+        let is_hit = matches!(reuse, Some(Reuse::Stale { .. }));
         match asked.use_of {
+            // No response to HEAD is validated without a client.
+            Use::Head if is_hit => {}
+            // The response stays stale.
+            Use::Failed if is_hit => {}
+            Use::Failed if stands_in == Some(true) => self.outcome.stood_in += 1,
+            Use::Failed => self.outcome.errors += 1,
             Use::Whole => {
                 self.outcome.stale_bytes += asked.content;
                 self.store(asked, now);
@@ -513,6 +596,9 @@ mod tests {
         Assumed {
             lifetime,
             negative: 0,
+            stale_while_revalidate: 0,
+            stale_if_error: 0,
+            vary: Vec::new(),
             object_max: 1 << 20,
             path: None,
         }
@@ -523,6 +609,7 @@ mod tests {
             at: UnixTime::from_secs(at),
             method: b"GET",
             host: None,
+            fields: &[],
             target: target.as_bytes(),
             status,
             content: Some(content),
@@ -657,21 +744,199 @@ mod tests {
         );
     }
 
+    #[test]
+    fn responses_vary_by_the_fields_that_the_log_has() {
+        let by = |names: &[&str]| Assumed {
+            vary: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..assumed(60)
+        };
+        let counted = |names: &[&str]| {
+            let mut replay = Replay::new(by(names), Limits::DEFAULT, &[(1 << 20, Policy::Lru)]);
+            let agent = |at, value: &'static [u8]| (at, vec![("User-Agent", value)]);
+            for (at, fields) in [
+                agent(0, b"a"),
+                agent(1, b"b"),
+                // Hits of their own variants.
+                agent(2, b"a"),
+                agent(3, b"b"),
+                // Without the field.
+                (4, Vec::new()),
+                (5, vec![("Accept-Language", &b"de, en"[..])]),
+                (6, vec![("Accept-Language", &b"DE,en"[..])]),
+            ] {
+                let logged = Logged {
+                    fields: &fields,
+                    ..get(at, "/a", 200, 10)
+                };
+                assert_eq!(replay.take(&logged), Fate::Judged);
+            }
+            // Drops all variants.
+            let post = Logged {
+                method: b"POST",
+                ..get(7, "/a", 204, 0)
+            };
+            assert_eq!(replay.take(&post), Fate::Method);
+            let again = Logged {
+                fields: &[("User-Agent", b"a")],
+                ..get(8, "/a", 200, 10)
+            };
+            assert_eq!(replay.take(&again), Fate::Judged);
+            let outcome = replay.outcomes().next().unwrap();
+            let judged = replay.judged();
+            (
+                (outcome.hits, outcome.misses, outcome.invalidated),
+                (judged.keys, judged.variants),
+            )
+        };
+        assert_eq!(counted(&[]), ((6, 2, 1), (1, 1)));
+        // a, b and none.
+        assert_eq!(counted(&["user-agent"]), ((4, 4, 3), (1, 3)));
+        // None, and one language in two spellings.
+        assert_eq!(counted(&["accept-language"]), ((5, 3, 2), (1, 2)));
+        assert_eq!(counted(&["accept-language", "user-agent"]), ((3, 5, 4), (1, 4)));
+    }
+
+    #[test]
+    fn variants_count_against_the_limits_and_the_budget() {
+        let limits = |keys_max, key_bytes_max| Limits {
+            keys_max,
+            key_bytes_max,
+        };
+        let by_agent = Assumed {
+            vary: vec!["user-agent".to_owned()],
+            ..assumed(60)
+        };
+        // A target of 5 bytes (`p`, no host, `/a`, two separators), and twice that with a line feed and `user-agent:x` with
+        // its own.
+        for limits in [limits(2, 1_000), limits(9, 5 + 2 * (5 + 1 + 13))] {
+            let mut replay = Replay::new(by_agent.clone(), limits, &[(1 << 20, Policy::Lru)]);
+            let fates = [&b"a"[..], b"b", b"c", b"a"].map(|value| {
+                replay.take(&Logged {
+                    fields: &[("User-Agent", value)],
+                    ..get(0, "/a", 200, 1)
+                })
+            });
+            assert_eq!(
+                fates,
+                [Fate::Judged, Fate::Judged, Fate::Full, Fate::Judged],
+                "{limits:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn stale_responses_are_served_while_they_are_validated() {
+        let allowed = Assumed {
+            stale_while_revalidate: 10,
+            ..assumed(60)
+        };
+        let mut replay = Replay::new(allowed, Limits::DEFAULT, &[(1 << 20, Policy::Lru)]);
+        for logged in [
+            get(0, "/a", 200, 1_000),
+            // Stale for 9 s: served, and fetched again; fresh until 129.
+            get(69, "/a", 200, 1_200),
+            get(70, "/a", 200, 1_200),
+            get(128, "/a", 304, 0),
+            // Stale for 5 s: served, and confirmed; fresh until 194.
+            get(134, "/a", 304, 0),
+            get(193, "/a", 200, 1_200),
+            // HEAD has the stored response validated by nobody.
+            Logged {
+                method: b"HEAD",
+                ..get(195, "/a", 200, 0)
+            },
+            // Stale for 10 s, which is too long.
+            get(204, "/a", 200, 1_300),
+        ] {
+            assert_eq!(replay.take(&logged), Fate::Judged, "{logged:?}");
+        }
+        let outcome = replay.outcomes().next().unwrap();
+        assert_eq!((outcome.hits, outcome.misses, outcome.stale), (6, 1, 1));
+        assert_eq!((outcome.stale_hits, outcome.stored), (3, 3));
+        // 1,200 and 1,200 of refreshes, and 1,300.
+        assert_eq!(
+            (outcome.hit_bytes, outcome.miss_bytes, outcome.stale_bytes),
+            (3_600, 1_000, 3_700)
+        );
+    }
+
+    #[test]
+    fn stale_responses_stand_in_for_errors() {
+        let log = [
+            // Nothing stands in.
+            get(0, "/a", 503, 99),
+            get(1, "/a", 200, 1_000),
+            // Fresh: the upstream is not asked.
+            get(60, "/a", 500, 99),
+            // Stale for 0 s to 9 s.
+            get(61, "/a", 502, 99),
+            get(70, "/a", 504, 99),
+            // Too long.
+            get(71, "/a", 503, 99),
+            // The stored response is still there.
+            get(72, "/a", 304, 0),
+            get(73, "/a", 503, 99),
+        ];
+        let allowed = Assumed {
+            stale_if_error: 10,
+            ..assumed(60)
+        };
+        let mut replay = Replay::new(allowed, Limits::DEFAULT, &[(1 << 20, Policy::Lru)]);
+        for logged in &log {
+            assert_eq!(replay.take(logged), Fate::Judged, "{logged:?}");
+        }
+        let outcome = replay.outcomes().next().unwrap();
+        assert_eq!((outcome.hits, outcome.misses, outcome.stale), (2, 2, 4));
+        assert_eq!((outcome.stood_in, outcome.errors), (2, 2));
+        // An error counts with no bytes.
+        assert_eq!((outcome.fetched_bytes(), replay.judged().bytes), (2_000, 1_000));
+        // While it is validated, an error is not seen, and the response stays stale.
+        let both = Assumed {
+            stale_while_revalidate: 5,
+            stale_if_error: 10,
+            ..assumed(60)
+        };
+        let mut replay = Replay::new(both, Limits::DEFAULT, &[(1 << 20, Policy::Lru)]);
+        for logged in [
+            get(0, "/a", 200, 1_000),
+            get(64, "/a", 503, 99),
+            get(65, "/a", 503, 99),
+            get(70, "/a", 503, 99),
+        ] {
+            assert_eq!(replay.take(&logged), Fate::Judged, "{logged:?}");
+        }
+        let outcome = replay.outcomes().next().unwrap();
+        assert_eq!((outcome.hits, outcome.stale_hits), (1, 1));
+        assert_eq!((outcome.stood_in, outcome.errors), (1, 1));
+        // Without the allowance, errors are not judged.
+        let mut replay = Replay::new(assumed(60), Limits::DEFAULT, &[(1 << 20, Policy::Lru)]);
+        assert_eq!(replay.take(&log[0]), Fate::Status);
+    }
+
     proptest! {
         #[test]
         fn the_books_balance_and_the_budget_holds(
-            requests in proptest::collection::vec((0_u8..12, 0_u64..40_000, 0_usize..6, 0_i64..40), 1..300),
+            requests in proptest::collection::vec((0_u8..12, 0_u64..40_000, 0_usize..7, 0_i64..40), 1..300),
         ) {
             let caches: Vec<(u64, Policy)> =
                 Policy::ALL.iter().flat_map(|&policy| [(64 << 10, policy), (u64::MAX, policy)]).collect();
-            let mut replay = Replay::new(assumed(30), Limits::DEFAULT, &caches);
+            let assumed = Assumed {
+                stale_while_revalidate: 5,
+                stale_if_error: 15,
+                vary: vec!["user-agent".to_owned()],
+                ..assumed(30)
+            };
+            let mut replay = Replay::new(assumed, Limits::DEFAULT, &caches);
             let mut at = 0;
             for (name, content, kind, step) in requests {
                 at += step;
                 let (method, status) =
-                    [("GET", 200), ("GET", 206), ("GET", 304), ("HEAD", 200), ("POST", 200), ("GET", 301)][kind];
-                let target = format!("/{name}");
-                replay.take(&Logged { method: method.as_bytes(), ..get(at, &target, status, content) });
+                    [("GET", 200), ("GET", 206), ("GET", 304), ("HEAD", 200), ("POST", 200), ("GET", 301), ("GET", 503)][kind];
+                let target = format!("/{}", name / 2);
+                let agent = [b'a' + name % 2];
+                let fields = [("User-Agent", &agent[..])];
+                let logged = Logged { method: method.as_bytes(), fields: &fields, ..get(at, &target, status, content) };
+                replay.take(&logged);
                 for cache in &replay.caches {
                     prop_assert!(cache.used <= cache.budget);
                     let costs: u64 = cache.entries.iter().flatten().map(|entry| entry.cost).sum();
@@ -683,6 +948,7 @@ mod tests {
             for outcome in &all {
                 prop_assert_eq!(outcome.hits + outcome.misses + outcome.stale, judged.requests);
                 prop_assert!(outcome.hit_bytes <= judged.bytes);
+                prop_assert!(outcome.stale_hits <= outcome.hits && outcome.stood_in <= outcome.stale);
             }
             for pair in all.chunks(2) {
                 prop_assert_eq!(pair[1].evictions, 0);

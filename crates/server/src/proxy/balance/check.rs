@@ -128,7 +128,7 @@ impl Plan {
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"
         );
         let line = rounds::line(LINE_MAX);
-        let (answer, now) = place.exchange(upstream, &self.preface, request.as_bytes(), *timeout, line);
+        let exchanged = place.exchange(upstream, &self.preface, request.as_bytes(), *timeout, line);
         let judge = |line: Vec<u8>| {
             let got = status_of(&line).ok_or(Bad::NoHttp)?;
             let is_good = match status {
@@ -137,7 +137,8 @@ impl Plan {
             };
             if is_good { Ok(()) } else { Err(Bad::Status(got)) }
         };
-        (answer.map_err(Bad::Unanswered).and_then(judge), now)
+        let answer = exchanged.answer.map_err(Bad::Unanswered);
+        (answer.and_then(judge), exchanged.at)
     }
 }
 

@@ -433,6 +433,7 @@ impl Shared {
             head,
             names,
             variant,
+            received,
             body,
             ..
         } = record;
@@ -443,6 +444,7 @@ impl Shared {
             variant,
             body: charge.hold(file).slice(body),
             part: None,
+            received,
             is_from_disk: true,
             _charge: for_head,
         };

@@ -19,7 +19,7 @@ use http_cache::storing::{self, Candidate, Refusal};
 use http_cache::{validation, variant};
 use http_semantics::field::{Fields, Line, Name};
 use http_semantics::method::Method;
-use http_semantics::request::RequestHead;
+use http_semantics::request::{Protocol, RequestHead};
 use std::sync::Arc;
 use units::{Instant, UnixTime};
 
@@ -82,6 +82,7 @@ struct Capture {
     variant: Vec<u8>,
     body: Growing,
     part: Option<Part>,
+    received: Protocol,
 }
 
 impl Cached {
@@ -397,11 +398,12 @@ impl Cached {
         self.status.value()
     }
 
-    /// The head of the upstream's response arrived; `length` is that of its content, if it is known. Returns whether the
-    /// client gets [`Cached::take_reply`] in its place.
+    /// The head of the upstream's response arrived, in this version; `length` is that of its content, if it is known. Returns
+    /// whether the client gets [`Cached::take_reply`] in its place.
     pub(crate) fn answered(
         &mut self,
         status: u16,
+        received: Protocol,
         fields: &Fields<'_, '_>,
         length: Option<u64>,
         now: Instant,
@@ -420,7 +422,7 @@ impl Cached {
             if status == 304 && self.validates && validation::selects(&candidate.head, fields) {
                 self.status.forwarded_status = Some(304);
                 self.cache.count(Count::Validated, 1);
-                let object = self.freshen(&candidate, fields, &terms);
+                let object = self.freshen(&candidate, received, fields, &terms);
                 self.lead = None;
                 self.status.ttl = Some(object.head.ttl(wall));
                 self.serve(&object, wall);
@@ -438,13 +440,13 @@ impl Cached {
                     .head
                     .is_same_as(Some(candidate.body.len() as u64), fields)
                 {
-                    true => drop(self.freshen(&candidate, fields, &terms)),
+                    true => drop(self.freshen(&candidate, received, fields, &terms)),
                     false => self.cache.drop_object(&candidate),
                 }
             }
         }
         self.captured = wall;
-        self.begin_capture(status, fields, length, &terms);
+        self.begin_capture((status, received), fields, length, &terms);
         false
     }
 
@@ -472,7 +474,7 @@ impl Cached {
     /// Begins to store the response, if it is stored.
     fn begin_capture(
         &mut self,
-        status: u16,
+        (status, received): (u16, Protocol),
         fields: &Fields<'_, '_>,
         length: Option<u64>,
         terms: &Terms<'_>,
@@ -498,6 +500,7 @@ impl Cached {
             part: (status == 206).then(|| partial::range_of(fields)).flatten(),
             head,
             body,
+            received,
         });
         self.status.is_stored = true;
     }
@@ -546,6 +549,7 @@ impl Cached {
                     variant: capture.variant,
                     body: capture.body.finish(),
                     part: capture.part,
+                    received: capture.received,
                     _charge: charge,
                 };
                 self.cache.keep(object, now);
@@ -578,7 +582,13 @@ impl Cached {
     }
 
     /// Stores the response with the fields of a newer one.
-    fn freshen(&mut self, object: &Arc<Object>, fields: &Fields<'_, '_>, terms: &Terms<'_>) -> Arc<Object> {
+    fn freshen(
+        &mut self,
+        object: &Arc<Object>,
+        received: Protocol,
+        fields: &Fields<'_, '_>,
+        terms: &Terms<'_>,
+    ) -> Arc<Object> {
         let head = object.head.freshened(fields, terms);
         let lines = head.lines();
         let names = variant::names(&Fields::new(&lines));
@@ -612,6 +622,7 @@ impl Cached {
             variant,
             body: object.body.clone(),
             part: object.part,
+            received,
             _charge: charge,
         };
         self.cache.keep(object, terms.received)

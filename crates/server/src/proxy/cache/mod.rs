@@ -336,9 +336,9 @@ impl Cache {
     }
 }
 
-/// Bytes that a stored response takes besides its content, if no request field chose it.
-pub(crate) fn cost(key: &[u8], head: &Stored) -> u64 {
-    Object::cost(key, head, b"")
+/// Bytes that a stored response takes besides its content. `variant`: the values of the request fields that chose it.
+pub(crate) fn cost(key: &[u8], head: &Stored, variant: &[u8]) -> u64 {
+    Object::cost(key, head, variant)
 }
 
 fn secs(time: Duration) -> u64 {

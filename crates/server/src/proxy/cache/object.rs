@@ -13,6 +13,7 @@ use http_semantics::method::Method;
 use http_semantics::range::{
     ByteRange, Multipart, Selection, content_range, select, unsatisfied_content_range,
 };
+use http_semantics::request::Protocol;
 use std::sync::Arc;
 use units::UnixTime;
 
@@ -44,6 +45,8 @@ pub(crate) struct Object {
     pub(super) body: Bytes,
     /// The bytes that it has; `None`: all.
     pub(super) part: Option<Part>,
+    /// The version in which the upstream sent its head.
+    pub(super) received: Protocol,
     /// It was read from the disk.
     pub(super) is_from_disk: bool,
     /// For all but the content, which holds its own.
@@ -57,6 +60,8 @@ pub(crate) struct Reply {
     /// Field lines.
     pub(crate) text: Vec<u8>,
     pub(crate) body: Bytes,
+    /// The version in which the upstream sent it.
+    pub(crate) received: Protocol,
 }
 
 impl Object {
@@ -88,6 +93,7 @@ impl Object {
             status: self.head.status,
             text: Vec::with_capacity(self.head.text.len() + 128),
             body: Bytes::new(),
+            received: self.received,
         };
         let verdict = self.verdict(method, request, &fields, now);
         let mut left_out: &[&str] = &[];
@@ -225,6 +231,7 @@ impl Reply {
             status,
             text,
             body: Bytes::new(),
+            received: Protocol::Http11,
         }
     }
 

@@ -3,8 +3,8 @@
 //! ```text
 //!   magic 8 │ length of the head 4 │ length of the content 8 │ CRC of the content 4 │ CRC of all before and the head 4 │ head │ content
 //! ```
-//! All numbers are little-endian. The number in the magic changes with the format, so another version of Weir finds no records
-//! and removes the files.
+//! All numbers are little-endian. The number in the magic changes with the format. Format 1 is read, too: its heads have no
+//! version of HTTP. A Weir that does not know the format finds no records and removes the files.
 
 use super::TARGETS;
 use super::object::Object;
@@ -13,10 +13,14 @@ use http_cache::directives::ResponseDirectives;
 use http_cache::freshness::{Age, Lifetime};
 use http_cache::stored::{Stored, lines};
 use http_semantics::field::Fields;
+use http_semantics::request::Protocol;
 use std::ops::Range;
 use units::UnixTime;
 
-const MAGIC: &[u8; 8] = b"weircch1";
+const MAGIC: &[u8; 8] = b"weircch2";
+
+/// That of format 1.
+const MAGIC_1: &[u8; 8] = b"weircch1";
 
 /// Bytes before the head.
 const PREFIX: usize = 28;
@@ -34,6 +38,8 @@ pub(super) struct Record {
     pub(super) head: Stored,
     pub(super) names: Vec<String>,
     pub(super) variant: Vec<u8>,
+    /// The version in which the upstream sent the head. In format 1, it is not known and taken for HTTP/1.1.
+    pub(super) received: Protocol,
     /// Where the content is in the file.
     pub(super) body: Range<usize>,
     body_crc: u32,
@@ -49,6 +55,7 @@ pub(super) fn start_of(object: &Object) -> Option<Vec<u8>> {
         age,
         ..
     } = &object.head;
+    head.push(code_of(object.received));
     head.extend_from_slice(&status.to_le_bytes());
     head.push(lifetime.is_explicit.into());
     head.extend_from_slice(&lifetime.seconds.to_le_bytes());
@@ -77,7 +84,8 @@ pub(super) fn start_of(object: &Object) -> Option<Vec<u8>> {
 /// Length of the part before the content, if these bytes begin a record.
 pub(super) fn start_len(bytes: &[u8]) -> Option<usize> {
     let head = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?) as usize;
-    (bytes.starts_with(MAGIC) && head <= HEAD_MAX).then_some(PREFIX + head)
+    let is_known = bytes.starts_with(MAGIC) || bytes.starts_with(MAGIC_1);
+    (is_known && head <= HEAD_MAX).then_some(PREFIX + head)
 }
 
 impl Record {
@@ -94,6 +102,10 @@ impl Record {
             return None;
         }
         let mut reader = Reader(head);
+        let protocol = match bytes.starts_with(MAGIC_1) {
+            true => Protocol::Http11,
+            false => protocol_of(reader.array()?)?,
+        };
         let status = u16::from_le_bytes(reader.array()?);
         let is_explicit = reader.array::<1>()? != [0];
         let seconds = u64::from_le_bytes(reader.array()?);
@@ -118,6 +130,7 @@ impl Record {
             },
             names,
             variant,
+            received: protocol,
             body: start..usize::try_from(file_len).ok()?,
             body_crc,
         })
@@ -128,6 +141,29 @@ impl Record {
         file.get(self.body.clone())
             .is_some_and(|body| crc(&[body]) == self.body_crc)
     }
+}
+
+/// A version of HTTP as a byte of a head.
+fn code_of(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Http09 => 9,
+        Protocol::Http10 => 10,
+        Protocol::Http11 => 11,
+        Protocol::Http2 => 20,
+        Protocol::Http3 => 30,
+    }
+}
+
+/// The inverse of [`code_of`].
+fn protocol_of([code]: [u8; 1]) -> Option<Protocol> {
+    let all = [
+        Protocol::Http09,
+        Protocol::Http10,
+        Protocol::Http11,
+        Protocol::Http2,
+        Protocol::Http3,
+    ];
+    all.into_iter().find(|protocol| code_of(*protocol) == code)
 }
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -197,6 +233,7 @@ mod tests {
             variant: b"some\0values".to_vec(),
             body: Bytes::from_static(b"content"),
             part: None,
+            received: Protocol::Http2,
             is_from_disk: false,
             _charge: Budget::new(0, 0).reserve(0, 0).unwrap(),
         }
@@ -212,6 +249,7 @@ mod tests {
             let record = Record::parse(&file, len).unwrap();
             assert_eq!((&record.key[..], &record.head), (&object.key[..], &object.head));
             assert_eq!((&record.names, &record.variant), (&object.names, &object.variant));
+            assert_eq!(record.received, object.received);
             assert_eq!(&file[record.body.clone()], b"content");
             assert!(record.has_intact_body(&file));
             // The head is enough to know what it is.
@@ -229,5 +267,47 @@ mod tests {
                 assert!(!is_found, "changed at {at}");
             }
         }
+    }
+
+    #[test]
+    fn a_version_survives() {
+        for received in [
+            Protocol::Http10,
+            Protocol::Http11,
+            Protocol::Http2,
+            Protocol::Http3,
+        ] {
+            let object = Object {
+                received,
+                ..object(&[])
+            };
+            let start = start_of(&object).unwrap();
+            let len = (start.len() + object.body.len()) as u64;
+            assert_eq!(Record::parse(&start, len).unwrap().received, received);
+        }
+        assert_eq!(protocol_of([0]), None);
+    }
+
+    #[test]
+    fn files_of_format_1_are_read() {
+        let object = object(&["accept"]);
+        let new = start_of(&object).unwrap();
+        // Its head has no version.
+        let head = &new[PREFIX + 1..];
+        let mut file = MAGIC_1.to_vec();
+        file.extend_from_slice(&u32::try_from(head.len()).unwrap().to_le_bytes());
+        file.extend_from_slice(&new[12..24]);
+        let sum = crc(&[&file, head]);
+        file.extend_from_slice(&sum.to_le_bytes());
+        file.extend_from_slice(head);
+        file.extend_from_slice(&object.body);
+        let record = Record::parse(&file, file.len() as u64).unwrap();
+        assert_eq!((&record.key[..], &record.head), (&object.key[..], &object.head));
+        assert_eq!((&record.names, &record.variant), (&object.names, &object.variant));
+        assert_eq!(record.received, Protocol::Http11);
+        assert!(record.has_intact_body(&file));
+        // A format that nobody knows yet.
+        file[7] = b'3';
+        assert_eq!(start_len(&file), None);
     }
 }

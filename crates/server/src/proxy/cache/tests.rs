@@ -80,7 +80,13 @@ impl Rig {
         assert_eq!(step, Step::Go);
         let lines = fields(response);
         let length = Some(body.len() as u64);
-        if cached.answered(status, &Fields::new(&lines), length, Instant::ZERO) {
+        if cached.answered(
+            status,
+            Protocol::Http11,
+            &Fields::new(&lines),
+            length,
+            Instant::ZERO,
+        ) {
             let reply = cached.take_reply().unwrap();
             return (reply.status, reply.body.to_vec(), true);
         }
@@ -144,7 +150,13 @@ fn purges_of_another_process_are_obeyed_before_the_next_lookup() {
     assert_eq!(slow.look_up(Instant::ZERO), Step::Go);
     purges.note(&"path /a*".parse().unwrap());
     let lines = fields(response);
-    slow.answered(200, &Fields::new(&lines), Some(1), Instant::ZERO);
+    slow.answered(
+        200,
+        Protocol::Http11,
+        &Fields::new(&lines),
+        Some(1),
+        Instant::ZERO,
+    );
     slow.take(b"x");
     slow.complete();
     for rig in &rigs {
@@ -296,7 +308,13 @@ fn requests_that_change_a_target_drop_what_is_stored() {
         let step = cached.look_up(Instant::ZERO);
         assert_eq!(step, Step::Go);
         let lines = fields(response);
-        assert!(!cached.answered(status, &Fields::new(&lines), Some(0), Instant::ZERO));
+        assert!(!cached.answered(
+            status,
+            Protocol::Http11,
+            &Fields::new(&lines),
+            Some(0),
+            Instant::ZERO
+        ));
         cached.complete();
         // The entries above have no host, so only those of the request's own host could be found.
         let left = if target == "/a" && status == 200 { 3 } else { left };
@@ -305,7 +323,13 @@ fn requests_that_change_a_target_drop_what_is_stored() {
     let mut cached = rig.cached(Method::Post, "/a", "");
     assert_eq!(cached.look_up(Instant::ZERO), Step::Go);
     let lines = fields("Location: b");
-    cached.answered(201, &Fields::new(&lines), Some(0), Instant::ZERO);
+    cached.answered(
+        201,
+        Protocol::Http11,
+        &Fields::new(&lines),
+        Some(0),
+        Instant::ZERO,
+    );
     assert_eq!(
         rig.cache.report().entries,
         1,
@@ -330,7 +354,13 @@ fn one_request_goes_for_many_unless_its_response_is_not_stored() {
         );
     }
     let lines = fields("Cache-Control: max-age=60");
-    first.answered(200, &Fields::new(&lines), Some(1), Instant::ZERO);
+    first.answered(
+        200,
+        Protocol::Http11,
+        &Fields::new(&lines),
+        Some(1),
+        Instant::ZERO,
+    );
     first.take(b"x");
     assert!(!waiter.is_over(), "the content is not complete");
     first.complete();
@@ -350,7 +380,13 @@ fn one_request_goes_for_many_unless_its_response_is_not_stored() {
     );
     let waiter = second.waiter().unwrap();
     let lines = fields("Cache-Control: private");
-    first.answered(200, &Fields::new(&lines), Some(1), Instant::ZERO);
+    first.answered(
+        200,
+        Protocol::Http11,
+        &Fields::new(&lines),
+        Some(1),
+        Instant::ZERO,
+    );
     assert!(waiter.is_over(), "its head is enough");
     assert_eq!(second.look_up(Instant::ZERO), Step::Go);
     // For a while, nobody waits for such a target.
@@ -388,7 +424,7 @@ fn a_stale_response_is_validated_once_while_it_is_served() {
     assert_eq!(second.look_up(Instant::ZERO), Step::Serve);
     assert!(second.take_refresh().is_none(), "it is under way");
     let lines = fields("ETag: \"a\"");
-    assert!(refresh.answered(304, &Fields::new(&lines), None, Instant::ZERO));
+    assert!(refresh.answered(304, Protocol::Http11, &Fields::new(&lines), None, Instant::ZERO));
     let (_, _, asked) = rig.get("/", "", 500, "", b"");
     assert!(!asked);
     assert_eq!(rig.cache.report().counts[Count::Stale as usize], 2);

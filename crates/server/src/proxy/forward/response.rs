@@ -149,8 +149,9 @@ impl Forward {
                     self.keeps &= head.version == Version::Http11
                         && !binds_connection(&head.fields, "www-authenticate");
                     self.took = Some(now - self.began);
+                    let received = self.received_in(head.version);
                     if let Some(cached) = &mut self.cached
-                        && cached.answered(head.status, &head.fields, length(head.framing), now)
+                        && cached.answered(head.status, received, &head.fields, length(head.framing), now)
                     {
                         self.reply(client, now);
                         break;
@@ -182,7 +183,6 @@ impl Forward {
                     if self.response == Response::Ended {
                         self.stored_whole();
                     }
-                    let received = self.received_in(head.version);
                     let (down, ruled) = (&mut self.down, &self.ruled);
                     match client.head(down, &head, self.is_to_head, outgoing, ruled, received) {
                         Ok(bytes) => self.head_bytes += bytes,

@@ -130,7 +130,7 @@ impl Forward {
         self.again = None;
         self.took = self.took.or((self.tried != 0).then(|| now - self.began));
         let has_content = !matches!(reply.status, 204 | 304) && !self.is_to_head;
-        let received = self.received_in(Version::Http11);
+        let received = reply.received;
         let written = reply.with_fields(|fields| {
             let head = Head {
                 status: reply.status,

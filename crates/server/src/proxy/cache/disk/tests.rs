@@ -11,6 +11,7 @@ use super::index::{Entry, Index};
 use super::*;
 use http_cache::stored::Terms;
 use http_semantics::method::Method;
+use http_semantics::request::Protocol;
 use std::path::Path;
 use units::{Bytes, Instant};
 
@@ -201,7 +202,7 @@ fn what_was_dropped_is_not_found_after_a_restart() {
     assert_eq!(records(folder.path()).len(), 2);
     let mut post = rig.cached(Method::Post, "/changed", "");
     assert_eq!(post.look_up(Instant::ZERO), Step::Go);
-    post.answered(200, &Fields::EMPTY, Some(0), Instant::ZERO);
+    post.answered(200, Protocol::Http11, &Fields::EMPTY, Some(0), Instant::ZERO);
     drop(post);
     settle(&rig);
     assert_eq!(records(folder.path()).len(), 1);
@@ -263,6 +264,7 @@ fn entry(number: u64) -> Entry {
         variant: Vec::new(),
         body: bytes::Bytes::new(),
         part: None,
+        received: Protocol::Http11,
         is_from_disk: false,
         _charge: crate::cache::Budget::new(0, 0).reserve(0, 0).unwrap(),
     };
