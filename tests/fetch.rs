@@ -950,7 +950,10 @@ fn objects_are_listed_as_csv_and_the_lookup_is_timed() {
         .iter()
         .filter_map(|entry| entry["timings"]["dns"].as_f64())
         .collect();
-    assert!(dns[0] > 0.0 && dns[1..].iter().all(|took| *took == -1.0), "{dns:?}");
+    assert!(
+        dns[0] > 0.0 && dns[1..].iter().all(|took| *took == -1.0),
+        "{dns:?}"
+    );
     let timings = entries[0]["timings"].as_object().expect("timings");
     let sum: f64 = timings
         .iter()

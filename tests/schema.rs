@@ -99,7 +99,10 @@ fn matches(pattern: &str, text: &str) -> bool {
         "^/" => text.starts_with('/'),
         "^(/|$)" => text.is_empty() || text.starts_with('/'),
         "^[A-Za-z0-9_-]{1,40}$" => {
-            (1..=40).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+            (1..=40).contains(&text.len())
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
         }
         "^[1-9][0-9]{2}$" => text.len() == 3 && text.parse::<u16>().is_ok_and(|number| number >= 100),
         "^[0-9a-f]{32}$" => text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')),

@@ -302,8 +302,16 @@ const COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
 
 fn row(html: &mut String, name: &str, times: &Summary) {
     let _ = write!(html, "<tr><td>{name}<td data-of=\"count\">{}", times.count);
-    let quantiles = [times.p50, times.p90, times.p99, times.p999, times.max];
-    let values = core::iter::once(Some(times.mean)).chain(quantiles);
+    let all = [
+        Some(times.mean),
+        times.p50,
+        times.p90,
+        times.p99,
+        times.p999,
+        times.max,
+    ];
+    // Nothing happened: steps that were skipped.
+    let values = all.map(|value| value.filter(|_| times.count > 0 || times.mean > 0.0));
     // On a narrow screen each value is below its name, so that all stay visible.
     for (column, value) in COLUMNS.iter().zip(values) {
         let value = value.map_or_else(|| "-".to_owned(), number);

@@ -50,6 +50,7 @@ impl Ruler {
         }
         let (low, high) = match scale {
             _ if least > most => (0.0, 1.0),
+            Scale::Linear if most <= 0.0 => (0.0, 1.0),
             Scale::Linear => {
                 let step = step((most / 5.0).max(1e-9));
                 (0.0, (most / step).ceil().max(1.0) * step)

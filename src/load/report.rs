@@ -500,17 +500,16 @@ impl Report {
                 text += &format!("  scenario {scenario}:\n");
             }
             let times = &step.response_ms;
-            text += &format!(
-                "  {:<width$}{:>10} {:>10.3}",
-                step.name.name, times.count, times.mean
-            );
-            for quantile in [times.p50, times.p99, times.max] {
-                text += &match quantile {
-                    Some(quantile) => format!(" {quantile:>10.3}"),
+            text += &format!("  {:<width$}{:>10}", step.name.name, times.count);
+            let lost = step.lost();
+            // Nothing happened: the step was skipped each time.
+            let is_empty = times.count == 0 && times.mean == 0.0;
+            for time in [Some(times.mean), times.p50, times.p99, times.max] {
+                text += &match time.filter(|_| !is_empty) {
+                    Some(time) => format!(" {time:>10.3}"),
                     None => format!(" {:>10}", "-"),
                 };
             }
-            let lost = step.lost();
             text += &format!("   {}\n", if lost.is_empty() { "none" } else { &lost });
         }
         let interrupted = self.run.record.interrupted;
