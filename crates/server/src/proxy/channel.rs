@@ -186,9 +186,9 @@ impl Layers {
         }
     }
 
-    /// One turn of an exchange that blocks its thread: takes what was received and whether the connection has ended, sends
-    /// the request in `unsent` as soon as the channel is open, and appends to `text` what came of the response, in
-    /// HTTP/1.1. Returns whether nothing follows.
+    /// One turn of an exchange that blocks its thread. Takes what was received, and whether the connection has ended. Sends
+    /// the request in `unsent` as soon as the channel is open. Appends to `text` what came of the response, in HTTP/1.1.
+    /// Returns whether nothing follows.
     ///
     /// # Errors
     /// Why the TLS failed, in words; or the connection ended without its confirmation, or takes no request.
