@@ -595,7 +595,11 @@ impl Plan {
                 .iter()
                 .flat_map(|confine| [&confine.memory, &confine.reads]);
             let commands = arm.run.iter().flatten().chain(&arm.meanwhile);
-            let parts: Vec<&String> = commands.chain(&arm.serve).chain(bounds).collect();
+            let parts: Vec<&String> = commands
+                .chain(&arm.serve)
+                .chain(&arm.site)
+                .chain(bounds)
+                .collect();
             for name in arm.over.keys().chain(arm.over_by_size.keys()) {
                 let used = parts.iter().any(|word| word.contains(&format!("{{{name}}}")));
                 if !used {

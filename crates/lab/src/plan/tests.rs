@@ -47,8 +47,12 @@ fn the_plans_of_this_program_can_be_read_and_name_every_claim_once() {
 #[test]
 fn parameters_run_over_all_their_values() {
     let plan = Plan::parse("p.toml", SMALL).expect("a plan");
-    let ids: Vec<String> = plan.runs(Size::Quick).into_iter().map(|run| run.id).collect();
-    assert_eq!(ids, ["a-x=1-y=a_b", "a-x=2-y=a_b"]);
+    let ids = |plan: &Plan| -> Vec<String> { plan.runs(Size::Quick).into_iter().map(|run| run.id).collect() };
+    assert_eq!(ids(&plan), ["a-x=1-y=a_b", "a-x=2-y=a_b"]);
+    let of_the_site = SMALL.replace("\"{x}\", \"{y}\"]]", "\"{y}\"]]\nsite = [\"--seed\", \"{x}\"]");
+    assert_ne!(of_the_site, SMALL);
+    let plan = Plan::parse("p.toml", &of_the_site).expect("a parameter that only the site takes is used");
+    assert_eq!(ids(&plan), ["a-x=1-y=a_b", "a-x=2-y=a_b"]);
 }
 
 #[test]
