@@ -9,7 +9,7 @@ use tcp::{PRESETS, Stack};
 /// The stacks of the near and the far host; `None` without `--stack`.
 ///
 /// # Errors
-/// An unknown stack, or settings of the kernel's TCP, which would not be on the link.
+/// An unknown stack, a setting that it does not have, or settings of the kernel's TCP, which would not be on the link.
 pub(super) fn read(flags: &Flags, kernel: &HostSettings) -> Result<Option<[BridgeHost; 2]>, Failure> {
     let Some(names) = &flags.stack else {
         return Ok(None);
@@ -24,9 +24,10 @@ pub(super) fn read(flags: &Flags, kernel: &HostSettings) -> Result<Option<[Bridg
     }
     let (near, far) = names.split_once(',').unwrap_or((names, names));
     let no_delay = |host| matches!(flags.stack_nodelay, Some(hosts) if hosts == host || hosts == Hosts::Both);
+    let [for_near, for_far] = changes(&flags.stack_set)?;
     Ok(Some([
-        host(near, no_delay(Hosts::Near))?,
-        host(far, no_delay(Hosts::Far))?,
+        host(near, &for_near, no_delay(Hosts::Near))?,
+        host(far, &for_far, no_delay(Hosts::Far))?,
     ]))
 }
 
@@ -41,11 +42,44 @@ pub(super) fn settings(hosts: &[BridgeHost; 2]) -> [Settings; 2] {
     })
 }
 
-fn host(name: &str, no_delay: bool) -> Result<BridgeHost, Failure> {
+/// The stack of a host, with its changes.
+fn host(name: &str, changes: &[(&str, &str)], no_delay: bool) -> Result<BridgeHost, Failure> {
     let name = name.trim();
-    let stack = Stack::preset(name)
-        .ok_or_else(|| Failure::Usage(format!("--stack: {}", units::words::unknown(name, PRESETS))))?;
+    if !PRESETS.contains(&name) {
+        return Err(Failure::Usage(format!(
+            "--stack: {}",
+            units::words::unknown(name, PRESETS)
+        )));
+    }
+    let stack = Stack::altered(name, changes).map_err(|error| Failure::Usage(format!("--stack-set: {error}")))?;
     Ok(BridgeHost { stack, no_delay })
+}
+
+/// The key and the value of each change, for the near and the far host: `far.KEY=VALUE`, or `KEY=VALUE` for both.
+fn changes(words: &[String]) -> Result<[Vec<(&str, &str)>; 2], Failure> {
+    let mut both = [Vec::new(), Vec::new()];
+    for word in words {
+        let Some((key, value)) = word.split_once('=') else {
+            return Err(Failure::Usage(format!(
+                "--stack-set {word}: write KEY=VALUE, as far.rto_min_ms=1000"
+            )));
+        };
+        let hosts: &[usize] = match key.split_once('.') {
+            None => &[0, 1],
+            Some(("near", _)) => &[0],
+            Some(("far", _)) => &[1],
+            Some((host, _)) => {
+                return Err(Failure::Usage(format!(
+                    "--stack-set {word}: `{host}` is not a host; write near or far"
+                )));
+            }
+        };
+        let key = key.split_once('.').map_or(key, |(_, key)| key);
+        for host in hosts {
+            both[*host].push((key, value));
+        }
+    }
+    Ok(both)
 }
 
 /// The keys that were set.

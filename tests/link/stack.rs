@@ -40,10 +40,16 @@ fn the_first_flight_of_a_real_server_is_the_stacks() {
     if no_links() {
         return;
     }
-    // Stack of the server's host, segments of its first flight.
-    for (far, least, most) in [("solaris-2.5", 1, 1), ("sunos-4.1.3", 2, 2), ("linux-6", 8, 10)] {
+    // Stack of the server's host, a setting of it, segments of its first flight.
+    for (far, set, least, most) in [
+        ("solaris-2.5", "near.delayed_ack_ms=100", 1, 1),
+        ("solaris-2.5", "far.initial_cwnd_segments=4", 4, 4),
+        ("sunos-4.1.3", "near.initial_cwnd_segments=4", 2, 2),
+        ("linux-6", "near.delayed_ack_ms=100", 8, 10),
+    ] {
         let stacks = format!("linux-2.0,{far}");
-        let (said, all) = get(&["rtt=300ms", "--stack", &stacks], 30_000, "");
+        let link = ["rtt=300ms", "--stack", &stacks, "--stack-set", set];
+        let (said, all) = get(&link, 30_000, "");
         assert_eq!(said.trim(), "30000", "{far}");
         let mss: Vec<_> = all.iter().filter_map(|it| it.mss).collect();
         assert_eq!(mss, [FULL as u16; 2], "{far}: one SYN in each direction");
@@ -243,7 +249,7 @@ fn the_stacks_are_on_record() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("settings.json").display().to_string();
-    let stacks = ["--stack", "4.4bsd,solaris-2.5", "--stack-nodelay", "far"];
+    let stacks = ["--stack", "4.4bsd,solaris-2.5", "--stack-nodelay", "far", "--stack-set", "near.rto_min_ms=300"];
     let output = weir(
         &[
             &["link", "lan", "--settings", &file][..],
@@ -258,7 +264,7 @@ fn the_stacks_are_on_record() {
     assert_eq!(
         settings,
         serde_json::json!({
-            "near": { "nodelay": "0", "stack": "4.4bsd" },
+            "near": { "nodelay": "0", "stack": "4.4bsd rto_min_ms=300" },
             "far": { "nodelay": "1", "stack": "solaris-2.5" },
         })
     );
@@ -275,6 +281,11 @@ fn what_a_stack_excludes_is_named() {
             "initcwnd, congestion",
         ),
         (&["--stack-nodelay", "both"], "--stack"),
+        (&["--stack-set", "rto_min_ms=300"], "--stack"),
+        (&["--stack", "4.4bsd", "--stack-set", "far.rto_mim_ms=300"], "did you mean `rto_min_ms`?"),
+        (&["--stack", "4.4bsd", "--stack-set", "middle.rto_min_ms=300"], "near or far"),
+        (&["--stack", "4.4bsd", "--stack-set", "rto_min_ms"], "KEY=VALUE"),
+        (&["--stack", "4.4bsd", "--stack-set", "rto_min_ms=soon"], "rto_min_ms=soon"),
     ] {
         let output = weir(&[&["link", "lan"], args, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -202,6 +202,41 @@ struct File {
     preset: BTreeMap<String, Row>,
 }
 
+/// The keys of the file that are settings of a stack; the others follow from these, or are fits.
+const SETTINGS: &[&str] = &[
+    "initial_cwnd_segments",
+    "handshake_ack_opens_cwnd",
+    "idle_restart",
+    "ack_rule",
+    "delayed_ack_timer",
+    "delayed_ack_ms",
+    "nagle_default",
+    "nagle_idle",
+    "rto_min_ms",
+    "rto_initial_ms",
+    "rto_granularity_ms",
+    "dupack_threshold",
+    "fast_recovery",
+    "send_buffer_bytes",
+    "recv_buffer_bytes",
+    "mss_ethernet_bytes",
+    "mss_default_bytes",
+    "slow_start_on_lan",
+    "fin_with_data",
+    "timestamps",
+    "window_scale",
+    "selective_acks",
+    "spurious_timeouts",
+];
+
+/// A number, `true` or `false`, or else a word.
+fn value_of(text: &str) -> toml::Value {
+    text.parse::<i64>()
+        .map(toml::Value::Integer)
+        .or_else(|_| text.parse::<bool>().map(toml::Value::Boolean))
+        .unwrap_or_else(|_| toml::Value::String(text.to_owned()))
+}
+
 fn rows() -> &'static BTreeMap<String, Row> {
     static ROWS: OnceLock<BTreeMap<String, Row>> = OnceLock::new();
     ROWS.get_or_init(|| {
@@ -213,9 +248,62 @@ fn rows() -> &'static BTreeMap<String, Row> {
 impl Stack {
     /// The preset called `name`; `None` if it is not in [`PRESETS`].
     pub fn preset(name: &str) -> Option<Stack> {
-        let row = rows().get(name)?;
-        Some(Stack {
-            name: name.to_owned(),
+        Some(Stack::of(name.to_owned(), rows().get(name)?))
+    }
+
+    /// The preset called `name` with other values of some keys of the file; the name of the result lists them.
+    ///
+    /// # Errors
+    /// No such preset, a key that is not a setting of its own, or a value that the key does not take.
+    pub fn altered(name: &str, changes: &[(&str, &str)]) -> Result<Stack, String> {
+        let known: toml::Table = TABLE.parse().expect("compiled in and parsed by a test");
+        let Some(toml::Value::Table(mut row)) = known["preset"].get(name).cloned() else {
+            return Err(units::words::unknown(name, PRESETS));
+        };
+        let mut called = name.to_owned();
+        for (key, value) in changes {
+            if !SETTINGS.contains(key) {
+                return Err(match units::words::nearest(key, SETTINGS) {
+                    Some(nearest) => format!("`{key}` is not a setting of a stack; did you mean `{nearest}`?"),
+                    None => format!("`{key}` is not a setting of a stack; the settings are {}", SETTINGS.join(", ")),
+                });
+            }
+            row.insert((*key).to_owned(), value_of(value));
+            called.push_str(&format!(" {key}={value}"));
+            Row::deserialize(toml::Value::Table(row.clone()))
+                .map_err(|error| format!("{key}={value}: {}", error.message()))?;
+        }
+        let row = Row::deserialize(toml::Value::Table(row)).map_err(|error| error.message().to_owned())?;
+        let stack = Stack::of(called, &row);
+        stack.check().map(|()| stack)
+    }
+
+    /// Refuses values with which an endpoint could not send.
+    fn check(&self) -> Result<(), String> {
+        for (key, value) in [
+            ("initial_cwnd_segments", u64::from(self.initial_cwnd_segments)),
+            ("rto_initial_ms", self.rto_initial.as_millis() as u64),
+            ("rto_granularity_ms", self.rto_granularity.as_millis() as u64),
+            ("delayed_ack_ms", self.delayed_ack.as_millis() as u64),
+            ("dupack_threshold", u64::from(self.dupack_threshold)),
+            ("send_buffer_bytes", self.send_buffer.0),
+            ("recv_buffer_bytes", self.recv_buffer.0),
+            ("mss_ethernet_bytes", u64::from(self.mss)),
+            ("mss_default_bytes", u64::from(self.mss_default)),
+        ] {
+            if value == 0 {
+                return Err(format!("{key}=0: at least 1 is needed"));
+            }
+        }
+        if self.window_scale.is_some_and(|shift| shift > 14) {
+            return Err("window_scale: at most 14 (RFC 7323, section 2.3)".to_owned());
+        }
+        Ok(())
+    }
+
+    fn of(name: String, row: &Row) -> Stack {
+        Stack {
+            name,
             initial_cwnd_segments: row.initial_cwnd_segments,
             handshake_ack_opens_cwnd: row.handshake_ack_opens_cwnd,
             idle_restart: row.idle_restart,
@@ -240,7 +328,7 @@ impl Stack {
             window_scale: row.window_scale,
             selective_acks: row.selective_acks,
             spurious_timeouts: row.spurious_timeouts,
-        })
+        }
     }
 
     /// The source of a preset's value, by key of the file; the tag in front tells how well it is known.
@@ -290,6 +378,50 @@ mod tests {
             }
         }
         assert_eq!(Stack::preset("cp/m"), None);
+    }
+
+    #[test]
+    fn a_preset_takes_other_values() {
+        let preset = Stack::preset("solaris-2.5").expect("a preset");
+        let changes = [
+            ("rto_min_ms", "1000"),
+            ("idle_restart", "to-1"),
+            ("fast_recovery", "false"),
+        ];
+        let altered = Stack::altered("solaris-2.5", &changes).expect("known keys");
+        let wanted = Stack {
+            name: "solaris-2.5 rto_min_ms=1000 idle_restart=to-1 fast_recovery=false".to_owned(),
+            rto_min: Duration::from_secs(1),
+            idle_restart: IdleRestart::One,
+            fast_recovery: false,
+            ..preset.clone()
+        };
+        assert_eq!(altered, wanted);
+        assert_eq!(Stack::altered("solaris-2.5", &[]), Ok(preset));
+        for (key, value, said) in [
+            ("rto_mim_ms", "1000", "rto_min_ms"),
+            ("sws", "none", "sws"),
+            ("rto_min_ms", "-1", "rto_min_ms=-1"),
+            ("rto_granularity_ms", "0", "at least 1"),
+            ("idle_restart", "sometimes", "idle_restart=sometimes"),
+            ("window_scale", "15", "at most 14"),
+        ] {
+            let error = Stack::altered("4.4bsd", &[(key, value)]).expect_err(key);
+            assert!(error.contains(said), "{error}");
+        }
+        assert!(Stack::altered("cp/m", &[]).is_err());
+        // Each setting of the file can be written.
+        let table: toml::Table = TABLE.parse().unwrap();
+        for name in PRESETS {
+            for key in SETTINGS {
+                let Some(value) = table["preset"][name].get(key) else {
+                    assert!(["window_scale", "selective_acks"].contains(key), "{name}: {key}");
+                    continue;
+                };
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                assert!(Stack::altered(name, &[(key, &text)]).is_ok(), "{name}: {key}");
+            }
+        }
     }
 
     /// Keys that follow from others agree with the endpoint's behavior, and keys with one value in all presets
