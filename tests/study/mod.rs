@@ -277,7 +277,10 @@ fn the_protocols_since_are_measured_with_their_packets() {
         let is_it = |one: &&Value| {
             one["measure"] == measure && one["labels"]["mode"] == mode && one["labels"]["test"] == test
         };
-        let one = numbers.iter().find(is_it).unwrap_or_else(|| panic!("{measure} {mode} {test}"));
+        let one = numbers
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("{measure} {mode} {test}"));
         one["value"].as_f64().expect("a number")
     };
     for (mode, connections) in [("h1-six", 6.0), ("h1-one", 1.0), ("h2", 1.0), ("h3", 1.0)] {

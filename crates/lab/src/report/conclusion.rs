@@ -85,7 +85,11 @@ fn count(entries: &[&Entry], is_since: bool) -> String {
         some => format!("; {} by construction or by an assumption", hold(some)),
     };
     if is_since {
-        return format!("Of {} claims, {} on this machine{rest}.", entries.len(), hold(number(now)));
+        return format!(
+            "Of {} claims, {} on this machine{rest}.",
+            entries.len(),
+            hold(number(now))
+        );
     }
     let is_measured = entries
         .iter()

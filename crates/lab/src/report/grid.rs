@@ -12,12 +12,23 @@ use units::Seed;
 /// The table; without rows if there are no numbers.
 pub(super) fn layout(study: &Study, grid: &Grid) -> Layout {
     let groups = |measure: &String| study.known.select(World::Measured, measure, &grid.only);
-    let has_all = |group: &Group| grid.rows.iter().chain([&grid.columns]).all(|name| group.labels.contains_key(name));
+    let has_all = |group: &Group| {
+        grid.rows
+            .iter()
+            .chain([&grid.columns])
+            .all(|name| group.labels.contains_key(name))
+    };
     let mut all: Vec<(&String, Group)> = Vec::new();
     for measure in &grid.measures {
-        all.extend(groups(measure).into_iter().filter(has_all).map(|group| (measure, group)));
+        all.extend(
+            groups(measure)
+                .into_iter()
+                .filter(has_all)
+                .map(|group| (measure, group)),
+        );
     }
-    let key = |group: &Group| -> Vec<String> { grid.rows.iter().map(|name| group.labels[name].clone()).collect() };
+    let key =
+        |group: &Group| -> Vec<String> { grid.rows.iter().map(|name| group.labels[name].clone()).collect() };
     let mut columns: Vec<String> = Vec::new();
     let mut keys: Vec<Vec<String>> = Vec::new();
     for (_, group) in &all {
@@ -33,7 +44,10 @@ pub(super) fn layout(study: &Study, grid: &Grid) -> Layout {
     // By the first label, then by the second, each in the plan's order.
     let ranks: Vec<Vec<String>> = grid.rows.iter().map(|name| picture::order(study, name)).collect();
     keys.sort_by_cached_key(|key| -> Vec<usize> {
-        key.iter().zip(&ranks).map(|(word, order)| picture::place(order, word)).collect()
+        key.iter()
+            .zip(&ranks)
+            .map(|(word, order)| picture::place(order, word))
+            .collect()
     });
     let mut rows = Vec::new();
     for of_row in &keys {
@@ -55,7 +69,10 @@ pub(super) fn layout(study: &Study, grid: &Grid) -> Layout {
             }
             let unit = study.plan.units.get(measure).filter(|unit| *unit != measure);
             let name = spaced(measure);
-            let mut head: Vec<String> = of_row.iter().map(|word| picture::shown(&study.plan, word)).collect();
+            let mut head: Vec<String> = of_row
+                .iter()
+                .map(|word| picture::shown(&study.plan, word))
+                .collect();
             head.push(unit.map_or(name.clone(), |unit| format!("{name} [{unit}]")));
             rows.push((head, places));
         }
@@ -64,7 +81,10 @@ pub(super) fn layout(study: &Study, grid: &Grid) -> Layout {
     heads.push(String::new());
     Layout {
         heads,
-        columns: columns.iter().map(|word| picture::shown(&study.plan, word)).collect(),
+        columns: columns
+            .iter()
+            .map(|word| picture::shown(&study.plan, word))
+            .collect(),
         rows,
         notes: Vec::new(),
     }

@@ -3,8 +3,8 @@
 
 use super::table::{Layout, layout};
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SINCE_MEANS, SPREADS, assumptions, cells, conclusion,
-    environments, grid, machine, named_pictures, others, picture, tally, title,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SINCE_MEANS, SPREADS, assumptions, cells,
+    conclusion, environments, grid, machine, named_pictures, others, picture, tally, title,
 };
 use crate::ledger::{Entry, Study, apart, counts};
 use crate::observation::World;
@@ -39,7 +39,11 @@ pub fn text(material: &Material<'_>) -> String {
         ledger(&mut text, &documents);
     }
     if !since.is_empty() {
-        let _ = writeln!(text, "\n## The protocols since: {} claims\n\n{SINCE_MEANS}", since.len());
+        let _ = writeln!(
+            text,
+            "\n## The protocols since: {} claims\n\n{SINCE_MEANS}",
+            since.len()
+        );
         ledger(&mut text, &since);
     }
     rules(&mut text, material);

@@ -326,7 +326,8 @@ only = { test = "first_time" }
         "{markdown}"
     );
     assert!(
-        markdown.contains("| 40 | packets | 200 (100 to 300 of 3) | 50 (3 alike) | 1002 (1001 to 1003 of 3) |"),
+        markdown
+            .contains("| 40 | packets | 200 (100 to 300 of 3) | 50 (3 alike) | 1002 (1001 to 1003 of 3) |"),
         "{markdown}"
     );
     let html = page(&material);
@@ -347,7 +348,10 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
     assert!(html.contains("Source: RFC 9114 sections 1.1 and 1.2") && !html.contains("In the document: "));
     assert!(html.contains("No run has tested these 14 claims yet."));
     let markdown = super::text(&material_alone);
-    assert!(markdown.starts_with("# The protocols since, 14 claims\n"), "{markdown}");
+    assert!(
+        markdown.starts_with("# The protocols since, 14 claims\n"),
+        "{markdown}"
+    );
     assert!(!markdown.contains("studies that were not selected"));
     let both = [study(), since()];
     let of_both = ledger(&both);
@@ -359,8 +363,15 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
     assert_eq!(json["verdicts"]["not judged"], 39);
     assert_eq!(json["verdicts_since"]["not judged"], 14);
     let markdown = super::text(&material_both);
-    let parts = ["- reproduced: 2\n", "\nThe protocols since:\n\n- reproduced: 0\n", "## The protocols since: 14 claims"];
-    let places: Vec<usize> = parts.iter().map(|part| markdown.find(part).expect(part)).collect();
+    let parts = [
+        "- reproduced: 2\n",
+        "\nThe protocols since:\n\n- reproduced: 0\n",
+        "## The protocols since: 14 claims",
+    ];
+    let places: Vec<usize> = parts
+        .iter()
+        .map(|part| markdown.find(part).expect(part))
+        .collect();
     assert!(places.is_sorted(), "{places:?}");
     assert!(snippet(&material_both).starts_with(
         "Of 41 claims: 2 reproduced; 39 not judged. Of 14 claims on the protocols since: 14 not judged (weir 0"

@@ -66,7 +66,11 @@ fn judged(html: &mut String, entry: &Entry) {
         html,
         "<details><summary>Why, and how it is judged</summary><p>{}</p><p>{}: {}</p>",
         escape(&entry.reason),
-        if entry.is_since() { "Source" } else { "In the document" },
+        if entry.is_since() {
+            "Source"
+        } else {
+            "In the document"
+        },
         escape(&entry.check)
     );
     for rule in &entry.premise {

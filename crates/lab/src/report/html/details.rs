@@ -4,9 +4,7 @@ use super::{escape, prose, slug};
 use crate::ledger::Study;
 use crate::observation::World;
 use crate::report::table::{Layout, Ours, layout};
-use crate::report::{
-    BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environments, grid, letter, picture,
-};
+use crate::report::{BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environments, grid, letter, picture};
 use std::fmt::Write;
 
 pub(super) fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {

@@ -37,7 +37,12 @@ pub(super) fn page(material: &Material<'_>) -> String {
     if let Some(sentence) = others(material) {
         let _ = write!(html, "<p><b>{}</b></p>", escape(&sentence));
     }
-    let of = |is_since: bool| material.studies.iter().filter(move |study| study.is_since() == is_since);
+    let of = |is_since: bool| {
+        material
+            .studies
+            .iter()
+            .filter(move |study| study.is_since() == is_since)
+    };
     if !documents.is_empty() {
         counted_list(&mut html, &documents);
         html.push_str(LEGEND);
