@@ -60,9 +60,9 @@ pub(super) fn page(material: &Material<'_>) -> String {
         html.push_str(LEGEND);
         table(&mut html, material, of(true));
     } else if !since.is_empty() {
-        let _ = write!(
+        let _ = writeln!(
             html,
-            "<h2>The protocols since: {} claims</h2><p>{SINCE_MEANS} {}.</p><details><summary>The claims, one in a line</summary>\n",
+            "<h2>The protocols since: {} claims</h2><p>{SINCE_MEANS} {}.</p><details><summary>The claims, one in a line</summary>",
             since.len(),
             escape(&counted(&since))
         );
