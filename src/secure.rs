@@ -72,6 +72,7 @@ impl Secure {
                 None => system_roots()?,
             }))
         };
+        start_generator()?;
         let versions = flags.tls_versions.unwrap_or_default();
         let policy = flags.crypto.unwrap_or_default();
         if versions == Versions::Tls12 && policy == Policy::Modern {
@@ -179,6 +180,19 @@ impl Secure {
             None => Ok(()),
         }
     }
+}
+
+/// Starts the random generator of the cryptographic library. At its first use, it gathers entropy for about a tenth of a
+/// second: that would count as a part of the first connection.
+///
+/// # Errors
+/// `System` if the system has no randomness.
+fn start_generator() -> Result<(), Fault> {
+    let mut bytes = [0; 32];
+    default_provider()
+        .secure_random
+        .fill(&mut bytes)
+        .map_err(|_| Fault::System("the system has no random numbers for TLS".to_owned()))
 }
 
 /// The roots in the file that a flag names.

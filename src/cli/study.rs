@@ -8,6 +8,7 @@ Examples:
   weir study qos --quick
   weir study all --quick --out ./study
   weir study w3c --full --out ./study
+  weir study since --quick
   weir study all --report-only --out ./study
   weir study all --report-only --out ./study --publish docs/report
   weir study --plan mine.toml --out ./mine
@@ -33,7 +34,9 @@ pub(crate) enum Name {
     Jaws,
     /// 004: waiting and turnaround, formulas
     Qos,
-    /// All documents
+    /// HTTP/2 and HTTP/3 on the page of document 003: claims of this project's own, on the protocols since
+    Since,
+    /// All documents, and the protocols since
     All,
 }
 
@@ -46,7 +49,8 @@ impl Name {
             Name::Barford => &["barford"],
             Name::Jaws => &["jaws"],
             Name::Qos => &["qos"],
-            Name::All => &["w3c", "heidemann", "barford", "jaws", "qos"],
+            Name::Since => &["since"],
+            Name::All => &["w3c", "heidemann", "barford", "jaws", "qos", "since"],
         }
     }
 }
@@ -55,7 +59,7 @@ impl Name {
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
-    /// Document whose claims to check
+    /// Study to run: a document whose claims to check, or the protocols since
     #[arg(value_name = "NAME", value_enum, required_unless_present = "plan")]
     pub(crate) name: Option<Name>,
 
@@ -63,7 +67,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Runs simulations and short live runs (the default); planned at 30 minutes for all documents
+    /// Runs simulations and short live runs (the default); planned at 40 minutes for all studies
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 

@@ -4,7 +4,7 @@
 use crate::cli::study::Flags;
 use crate::failure::Failure;
 use crate::voice::Voice;
-use ::lab::ledger::{Study, Verdict, counts, ledger};
+use ::lab::ledger::{Entry, Study, Verdict, apart, counts, ledger};
 use ::lab::plan::{EMBEDDED, Plan, Size};
 use ::lab::record::{OTHERS_MAX_PCT, STEAL_MAX_PCT, keep_newest_build};
 use ::lab::report::{self, Material, Raw};
@@ -261,14 +261,17 @@ fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
 }
 
 fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) -> Result<(), Failure> {
+    let (documents, since) = apart(material.ledger);
     if voice.json {
-        let verdicts: serde_json::Map<String, serde_json::Value> = counts(material.ledger)
-            .into_iter()
-            .map(|(verdict, count)| (verdict.name().to_owned(), count.into()))
-            .collect();
+        let by_verdict = |entries: &[&Entry]| -> serde_json::Map<String, serde_json::Value> {
+            counts(entries)
+                .into_iter()
+                .map(|(verdict, count)| (verdict.name().to_owned(), count.into()))
+                .collect()
+        };
         let line = serde_json::json!({
             "event": "study", "done": tally.done, "kept": tally.kept, "not_run": tally.not_run,
-            "failed": tally.failed, "invalid": tally.invalid, "verdicts": verdicts,
+            "failed": tally.failed, "invalid": tally.invalid, "verdicts": by_verdict(&documents), "verdicts_since": by_verdict(&since),
             "seconds": seconds_by_arm(material), "report": out.join("report.html"),
         });
         return print(&format!("{line}\n"));
@@ -282,11 +285,17 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         .filter(|entry| entry.study.is_some())
         .map(|entry| format!("{}  {:<20}  {}\n", entry.id, entry.verdict.name(), entry.claim))
         .collect();
-    let of_all: Vec<String> = counts(material.ledger)
-        .into_iter()
-        .filter(|(verdict, count)| *count > 0 || *verdict == Verdict::Reproduced)
-        .map(|(verdict, count)| format!("{count} {}", verdict.name()))
-        .collect();
+    let counted = |entries: &[&Entry], of: &str| -> String {
+        if entries.is_empty() {
+            return String::new();
+        }
+        let each: Vec<String> = counts(entries)
+            .into_iter()
+            .filter(|(verdict, count)| *count > 0 || *verdict == Verdict::Reproduced)
+            .map(|(verdict, count)| format!("{count} {}", verdict.name()))
+            .collect();
+        format!("{} of {} claims{of}\n", each.join("; "), entries.len())
+    };
     let disturbed = material
         .studies
         .iter()
@@ -302,10 +311,10 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         )
     };
     print(&format!(
-        "{}\n{} of {} claims\n{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{}{warning}{}\n",
+        "{}\n{}{}{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{}{warning}{}\n",
         judged.concat(),
-        of_all.join("; "),
-        material.ledger.len(),
+        counted(&documents, ""),
+        counted(&since, " on the protocols since"),
         tally.done,
         tally.kept,
         tally.not_run,

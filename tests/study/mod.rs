@@ -257,6 +257,48 @@ fn commands_of_the_plans_are_taken_by_this_program() {
     assert_ne!(verdict(&found, "w3-04").0, "not-judged");
 }
 
+/// A visit over HTTP/1.1, HTTP/2 and HTTP/3 with TLS, each with the packets on the link.
+#[test]
+fn the_protocols_since_are_measured_with_their_packets() {
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    if !weir(&["link", "lan", "--", "true"]).status.success() {
+        eprintln!("skipped: no link can be made here");
+        return;
+    }
+    let output = weir(&["study", "since", "--only", "visit-fibre", "--out", out, "--json"]);
+    let line: Value =
+        serde_json::from_str(text(&output.stdout).lines().next().expect("a line")).expect("JSON");
+    assert_eq!(line["failed"], 0, "{line}: {}", text(&output.stderr));
+    assert_eq!(line["not_run"], 0, "{line}: {}", text(&output.stderr));
+    let found = report(out);
+    let numbers = found["studies"][0]["numbers"].as_array().expect("numbers");
+    let value = |measure: &str, mode: &str, test: &str| {
+        let is_it = |one: &&Value| {
+            one["measure"] == measure && one["labels"]["mode"] == mode && one["labels"]["test"] == test
+        };
+        let one = numbers
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("{measure} {mode} {test}"));
+        one["value"].as_f64().expect("a number")
+    };
+    for (mode, connections) in [("h1-six", 6.0), ("h1-one", 1.0), ("h2", 1.0), ("h3", 1.0)] {
+        assert_eq!(value("connections", mode, "first_time"), connections, "{mode}");
+        let (first, again) = (
+            value("bytes", mode, "first_time"),
+            value("bytes", mode, "cache_validation"),
+        );
+        // The page has 185 kB, and a validation brings heads alone.
+        assert!(first > 180e3 && again < first / 3.0, "{mode}: {first} {again}");
+        let packets = value("packets", mode, "first_time");
+        assert!(packets > first / 1500.0, "{mode}: {packets} packets of {first} B");
+    }
+    assert_eq!(found["ledger"].as_array().map(Vec::len), Some(14));
+    let (word, why) = verdict(&found, "si-09");
+    assert_ne!(word, "not-judged", "{why}");
+}
+
 #[test]
 fn the_kernel_tells_windows_or_that_it_does_not() {
     let output = weir(&[

@@ -1,5 +1,5 @@
-//! The tables that the five documents printed, and the claims derived from them, embedded. Decides how they are read;
-//! recalled, unverified numbers keep that mark.
+//! The tables that the five documents printed, and the claims derived from them, embedded, and a set of claims on the
+//! protocols since, which is of none of the five. Decides how they are read; recalled, unverified numbers keep that mark.
 
 use crate::observation::{Labels, Observation, World};
 use crate::plan::{Table, fill};
@@ -48,24 +48,36 @@ pub const RECALLED: &str = ", recalled";
 pub struct Stated {
     /// Number of the claim: `bc-01`.
     pub id: String,
-    /// Number of the document, `000` to `004`.
+    /// Number of the document, `000` to `004`, or [`SINCE`].
     pub doc: String,
     /// The claim.
     pub claim: String,
     /// Evidence in the document, and how to check it.
     pub check: String,
-    /// Provenance of the wording.
+    /// Provenance of the wording. For a claim of [`since`]: its publication, and the place in it.
     pub provenance: String,
 }
+
+/// What stands for a document's number in the study of the protocols since: its claims are from several publications.
+pub const SINCE: &str = "since";
 
 #[derive(Deserialize)]
 struct List {
     claim: Vec<Stated>,
 }
 
-/// All claims, in the order of the documents.
+/// All claims of the five documents, in the order of the documents.
 pub fn claims() -> Vec<Stated> {
-    let list: Result<List, _> = toml::from_str(include_str!("../documents/claims.toml"));
+    parse(include_str!("../documents/claims.toml"))
+}
+
+/// The claims on the protocols since.
+pub fn since() -> Vec<Stated> {
+    parse(include_str!("../documents/since.toml"))
+}
+
+fn parse(text: &str) -> Vec<Stated> {
+    let list: Result<List, _> = toml::from_str(text);
     // It is embedded, and a test parses it.
     list.expect("the list of claims").claim
 }
@@ -236,6 +248,20 @@ mod tests {
             }
         }
         assert_eq!(claims().len(), 41);
+    }
+
+    #[test]
+    fn every_claim_since_names_its_publication_and_is_of_no_document() {
+        let all = since();
+        assert_eq!(all.len(), 14);
+        for (number, one) in all.iter().enumerate() {
+            assert_eq!(one.id, format!("si-{:02}", number + 1));
+            assert_eq!(one.doc, SINCE, "{}", one.id);
+            let has_year = one.provenance.contains("RFC ")
+                || (1997..=2022).any(|year| one.provenance.contains(&year.to_string()));
+            assert!(has_year, "{}: {}", one.id, one.provenance);
+        }
+        assert!(claims().iter().all(|one| one.doc != SINCE));
     }
 
     #[test]

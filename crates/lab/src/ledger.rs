@@ -5,7 +5,7 @@ mod causes;
 mod decision;
 mod view;
 
-use crate::document::{Stated, cells, claims};
+use crate::document::{SINCE, Stated, cells, claims, since};
 use crate::observation::{Observations, World};
 use crate::plan::{Claim, Plan, Unit};
 use crate::record::{OTHERS_MAX_PCT, Record, Status};
@@ -80,13 +80,13 @@ impl Verdict {
 pub struct Entry {
     /// Number of the claim, as `bc-01`.
     pub id: String,
-    /// Number of the document, `000` to `004`.
+    /// Number of the document, `000` to `004`, or [`SINCE`].
     pub document: String,
     /// Study that judges the claim; `None` if no selected plan names it.
     pub study: Option<String>,
     /// Statement of the claim.
     pub claim: String,
-    /// Evidence in the document, and how it is checked.
+    /// Evidence in the document, and how it is checked. For a claim on the protocols since: its source first.
     pub check: String,
     /// Source text of the rules.
     pub rules: Vec<String>,
@@ -108,6 +108,13 @@ pub struct Entry {
     pub reason: String,
     /// The part of the reason that says why the worlds differ, or what the verdict presumes; empty without one.
     pub cause: String,
+}
+
+impl Entry {
+    /// Whether the claim is on the protocols since, and so of none of the five documents.
+    pub fn is_since(&self) -> bool {
+        self.document == SINCE
+    }
 }
 
 /// A study with all its results.
@@ -166,6 +173,11 @@ impl Study {
         })
     }
 
+    /// Whether it is the study of the protocols since.
+    pub fn is_since(&self) -> bool {
+        self.plan.document == SINCE
+    }
+
     fn judge(&self, stated: &Stated, claim: &Claim) -> Entry {
         // `Plan::parse` has already refused rules that cannot be read.
         let rules = claim.read().unwrap_or_default();
@@ -181,7 +193,7 @@ impl Study {
             document: stated.doc.clone(),
             study: Some(self.name.clone()),
             claim: stated.claim.clone(),
-            check: stated.check.clone(),
+            check: evidence(stated),
             rules: claim.rules.clone(),
             premise: claim.premise.clone(),
             shows: claim.shows.clone(),
@@ -414,10 +426,25 @@ impl Study {
     }
 }
 
-/// The verdicts of all claims, from these studies.
+/// The source of a claim and the evidence for it.
+fn evidence(stated: &Stated) -> String {
+    match stated.doc == SINCE {
+        true => format!("{}: {}", stated.provenance, stated.check),
+        false => stated.check.clone(),
+    }
+}
+
+/// The verdicts of all claims of the five documents, from these studies, and those on the protocols since, if their
+/// study is among these. Without a study of a document, only the latter.
 pub fn ledger(studies: &[Study]) -> Vec<Entry> {
-    claims()
-        .iter()
+    let mut all = Vec::new();
+    if studies.is_empty() || studies.iter().any(|study| !study.is_since()) {
+        all.extend(claims());
+    }
+    if studies.iter().any(Study::is_since) {
+        all.extend(since());
+    }
+    all.iter()
         .map(|stated| {
             let judged = studies.iter().find_map(|study| {
                 let claim = study.plan.claims.iter().find(|claim| claim.id == stated.id)?;
@@ -428,7 +455,7 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
                 document: stated.doc.clone(),
                 study: None,
                 claim: stated.claim.clone(),
-                check: stated.check.clone(),
+                check: evidence(stated),
                 rules: Vec::new(),
                 premise: Vec::new(),
                 shows: String::new(),
@@ -444,16 +471,17 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
         .collect()
 }
 
+/// The claims of the five documents, and those on the protocols since: they are counted apart.
+pub fn apart(ledger: &[Entry]) -> (Vec<&Entry>, Vec<&Entry>) {
+    ledger.iter().partition(|entry| !entry.is_since())
+}
+
 /// Number of claims by verdict, in the order of [`Verdict::ALL`].
-pub fn counts(ledger: &[Entry]) -> Vec<(Verdict, usize)> {
+pub fn counts(entries: &[&Entry]) -> Vec<(Verdict, usize)> {
+    let count = |verdict| entries.iter().filter(|entry| entry.verdict == verdict).count();
     Verdict::ALL
         .into_iter()
-        .map(|verdict| {
-            (
-                verdict,
-                ledger.iter().filter(|entry| entry.verdict == verdict).count(),
-            )
-        })
+        .map(|verdict| (verdict, count(verdict)))
         .collect()
 }
 

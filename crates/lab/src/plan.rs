@@ -3,6 +3,7 @@
 //! nothing.
 
 mod conclusion;
+mod grid;
 mod unit;
 
 use crate::observation::{Labels, World, with_each};
@@ -13,15 +14,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use conclusion::Conclusion;
+pub use grid::Grid;
 pub use unit::Unit;
 
 /// This program's plans by study name, in the order of the report.
-pub const EMBEDDED: [(&str, &str); 5] = [
+pub const EMBEDDED: [(&str, &str); 6] = [
     ("w3c", include_str!("../../../experiments/w3c.toml")),
     ("heidemann", include_str!("../../../experiments/heidemann.toml")),
     ("barford", include_str!("../../../experiments/barford.toml")),
     ("jaws", include_str!("../../../experiments/jaws.toml")),
     ("qos", include_str!("../../../experiments/qos.toml")),
+    ("since", include_str!("../../../experiments/since.toml")),
 ];
 
 /// Limit on the arms of one plan, counted with every combination of parameters.
@@ -76,7 +79,7 @@ impl<T> BySize<T> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// Number of the document, `000` to `004`.
+    /// Number of the document, `000` to `004`, or [`SINCE`](crate::document::SINCE).
     pub document: String,
     /// Authors, year and title of the document.
     pub title: String,
@@ -99,6 +102,10 @@ pub struct Plan {
     /// Names of label values in pictures.
     #[serde(default)]
     pub names: BTreeMap<String, String>,
+    /// Parts of commands that several arms share, by name: `{name}` in a command of `run` stands for the text, whose
+    /// own `{...}` are those of the arm.
+    #[serde(default)]
+    pub texts: Labels,
     /// The arms to run.
     #[serde(default, rename = "arm")]
     pub arms: Vec<Arm>,
@@ -111,6 +118,9 @@ pub struct Plan {
     /// The document's tables of equipment and settings, which hold no results.
     #[serde(default, rename = "setup")]
     pub setups: Vec<Setup>,
+    /// Tables of our own numbers, without a document's beside them.
+    #[serde(default, rename = "grid")]
+    pub grids: Vec<Grid>,
     /// The pictures to draw.
     #[serde(default, rename = "picture")]
     pub pictures: Vec<Picture>,
@@ -177,7 +187,8 @@ pub struct Arm {
     /// The commands: arguments for `weir`, run in sequence. Their JSON lines are the result. `{pid}` is the server's
     /// process.
     pub run: Vec<Vec<String>>,
-    /// Requirements: `program:NAME`, `namespaces`, `root`, `groups`, `processors:N`, `flag:COMMAND:--FLAG`.
+    /// Requirements: `program:NAME`, `namespaces`, `root`, `groups`, `processors:N`, `congestion:NAME`,
+    /// `flag:COMMAND:--FLAG`.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Exit codes besides 0 that mean success.
@@ -541,13 +552,20 @@ impl Plan {
             file: file.to_owned(),
             message,
         };
-        let plan: Plan = toml::from_str(text).map_err(|error| {
+        let mut plan: Plan = toml::from_str(text).map_err(|error| {
             let line = error
                 .span()
                 .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
             fault(format!("{place}{}", meant(error.message())))
         })?;
+        if let Some(unused) = plan.unused_text() {
+            return Err(fault(format!("texts: no command has `{{{unused}}}`")));
+        }
+        let texts = std::mem::take(&mut plan.texts);
+        for word in plan.arms.iter_mut().flat_map(|arm| arm.run.iter_mut().flatten()) {
+            *word = fill(word, &texts);
+        }
         for claim in &plan.claims {
             claim.read_premise().map_err(fault)?;
             claim.read_causes().map_err(fault)?;
@@ -617,6 +635,13 @@ impl Plan {
             }
         }
         Ok(plan)
+    }
+
+    /// The first shared text that stands in no command.
+    fn unused_text(&self) -> Option<&str> {
+        let words = || self.arms.iter().flat_map(|arm| arm.run.iter().flatten());
+        let is_unused = |name: &&String| !words().any(|word| word.contains(&format!("{{{name}}}")));
+        self.texts.keys().find(is_unused).map(String::as_str)
     }
 
     /// Every arm with every combination of its parameters.

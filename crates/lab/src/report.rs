@@ -2,13 +2,14 @@
 //! every number from an observation with a source.
 
 mod conclusion;
+mod grid;
 mod html;
 mod markdown;
 mod picture;
 mod summary;
 mod table;
 
-use crate::ledger::{Counterfactual, Entry, Study, Verdict, View, counts};
+use crate::ledger::{Counterfactual, Entry, Study, Verdict, View, apart, counts};
 use crate::observation::World;
 use crate::plan::{Picture, Plan, Size};
 use crate::record::{OTHERS_MAX_PCT, Status};
@@ -57,6 +58,32 @@ impl Raw {
             Raw::Tables => format!("results/{study}-values.csv"),
         }
     }
+}
+
+/// What the report is of: `Five documents, 41 claims`, and the claims on the protocols since, if they are among them.
+fn title(material: &Material<'_>) -> String {
+    let (documents, since) = apart(material.ledger);
+    match (documents.len(), since.len()) {
+        (of_documents, 0) => format!("Five documents, {of_documents} claims"),
+        (0, since) => format!("The protocols since, {since} claims"),
+        (of_documents, since) => {
+            format!("Five documents, {of_documents} claims, and {since} on the protocols since")
+        }
+    }
+}
+
+/// Introduces the claims that no document prints as a set.
+const SINCE_MEANS: &str = "A set of claims of this project's own on TLS, HTTP/2 and HTTP/3. It is of none of the five documents, is \
+                           counted apart from them. Claims and rules were written before the first run. Each claim names its publication.";
+
+/// The number of claims by verdict, without verdicts that no claim has: `2 reproduced; 1 not judged`.
+fn counted(entries: &[&Entry]) -> String {
+    let all: Vec<String> = counts(entries)
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(verdict, count)| format!("{count} {}", verdict.name()))
+        .collect();
+    all.join("; ")
 }
 
 /// Processor, kernel and size of the runs; `None` without runs.
@@ -141,10 +168,13 @@ const CONGESTION_CONTROL: &str = "tcp_congestion_control";
 
 /// The report as one JSON object. With [`Raw::Tables`] it names the tables of numbers instead of repeating them.
 pub fn json(material: &Material<'_>) -> Value {
-    let verdicts: serde_json::Map<String, Value> = counts(material.ledger)
-        .into_iter()
-        .map(|(verdict, count)| (verdict.name().to_owned(), json!(count)))
-        .collect();
+    let by_verdict = |entries: &[&Entry]| -> serde_json::Map<String, Value> {
+        counts(entries)
+            .into_iter()
+            .map(|(verdict, count)| (verdict.name().to_owned(), json!(count)))
+            .collect()
+    };
+    let (documents, since) = apart(material.ledger);
     let studies: Vec<Value> = material
         .studies
         .iter()
@@ -179,7 +209,8 @@ pub fn json(material: &Material<'_>) -> Value {
         })
         .collect();
     json!({ "event": "report", "format": "weir-report", "version": VERSION, "program": material.program,
-        "date": material.date, "other_builds": material.others, "verdicts": verdicts, "ledger": material.ledger,
+        "date": material.date, "other_builds": material.others, "verdicts": by_verdict(&documents),
+        "verdicts_since": by_verdict(&since), "ledger": material.ledger,
         "studies": studies })
 }
 
@@ -212,8 +243,13 @@ fn verdicts(material: &Material<'_>) -> String {
     let (colors, series): (Vec<usize>, Vec<_>) = series
         .filter(|(_, (_, counts))| counts.iter().any(|count| !count.is_nan()))
         .unzip();
+    let (of_five, since) = apart(material.ledger);
     let bars = Bars {
-        title: format!("{} claims of five documents", material.ledger.len()),
+        title: match (of_five.len(), since.len()) {
+            (0, since) => format!("{since} claims on the protocols since"),
+            (of_five, 0) => format!("{of_five} claims of five documents"),
+            (of_five, since) => format!("{of_five} claims of five documents, {since} on the protocols since"),
+        },
         label: "claims".to_owned(),
         groups: documents.iter().map(|plan| document(plan)).collect(),
         series,

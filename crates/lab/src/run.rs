@@ -425,7 +425,9 @@ fn filled(words: &[String], known: &Labels) -> Vec<String> {
         .iter()
         .flat_map(|word| {
             let filled = fill(word, known);
-            let name = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
+            let inside = word.strip_prefix('{').and_then(|word| word.strip_suffix('}'));
+            // Two parameters with a text between them are one word: `{network} loss={loss}`.
+            let name = inside.filter(|name| !name.contains(['{', '}']));
             // A parameter may stand for several words or none; a path is always one word.
             if name.is_some_and(|name| !PATHS.contains(&name)) {
                 filled.split_whitespace().map(str::to_owned).collect()

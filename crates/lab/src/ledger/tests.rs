@@ -1,6 +1,7 @@
 //! Verdicts of a small study, by what its runs measured.
 
 use super::*;
+use crate::plan::EMBEDDED;
 use crate::record::tests::head;
 
 const PLAN: &str = r#"
@@ -251,7 +252,47 @@ fn what_nobody_measures_is_not_judged_and_says_why() {
 fn the_ledger_has_every_claim_once() {
     let ledger = ledger(&[]);
     assert_eq!(ledger.len(), 41);
-    assert_eq!(counts(&ledger).iter().map(|(_, count)| count).sum::<usize>(), 41);
+    assert_eq!(
+        counts(&apart(&ledger).0)
+            .iter()
+            .map(|(_, count)| count)
+            .sum::<usize>(),
+        41
+    );
+}
+
+#[test]
+fn the_protocols_since_are_judged_only_with_their_study_and_counted_apart() {
+    let (name, text) = EMBEDDED[5];
+    let study = || {
+        Study::new(
+            name,
+            text,
+            Plan::parse(name, text).expect("a plan"),
+            BTreeMap::new(),
+        )
+        .expect("a study")
+    };
+    let alone = ledger(&[study()]);
+    assert_eq!(alone.len(), 14);
+    assert!(alone.iter().all(Entry::is_since));
+    // The source comes with the evidence.
+    assert!(
+        alone[0].check.starts_with("W3C NOTE-pipelining-970624"),
+        "{}",
+        alone[0].check
+    );
+    let (of_qos, plan) = EMBEDDED[4];
+    let qos = Study::new(
+        of_qos,
+        plan,
+        Plan::parse(of_qos, plan).expect("a plan"),
+        BTreeMap::new(),
+    );
+    let both = ledger(&[qos.expect("a study"), study()]);
+    let (documents, since) = apart(&both);
+    assert_eq!((documents.len(), since.len()), (41, 14));
+    assert!(counts(&since).contains(&(Verdict::NotJudged, 14)));
 }
 
 /// Declared kinds keep their verdict at the bound; a number at its bound is borderline; one clear of it is not.

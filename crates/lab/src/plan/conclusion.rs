@@ -27,6 +27,12 @@ pub struct Conclusion {
     /// They do not hold then; no measurement decides.
     #[serde(default)]
     pub not_then_alone: String,
+    /// They hold now; neither a simulation nor a formula decides.
+    #[serde(default)]
+    pub now_alone: String,
+    /// They do not hold now; neither a simulation nor a formula decides.
+    #[serde(default)]
+    pub not_now_alone: String,
 }
 
 impl Conclusion {
@@ -39,7 +45,9 @@ impl Conclusion {
             (Some(false), Some(false)) => &self.neither,
             (Some(true), None) => &self.then_alone,
             (Some(false), None) => &self.not_then_alone,
-            (None, _) => return None,
+            (None, Some(true)) => &self.now_alone,
+            (None, Some(false)) => &self.not_now_alone,
+            (None, None) => return None,
         };
         (!text.is_empty()).then_some(text)
     }

@@ -37,6 +37,7 @@ fn the_plans_of_this_program_can_be_read_and_name_every_claim_once() {
     }
     let mut known: Vec<String> = crate::document::claims()
         .iter()
+        .chain(&crate::document::since())
         .map(|claim| claim.id.clone())
         .collect();
     ids.sort();
@@ -97,6 +98,46 @@ fn tables_go_by_their_number_or_by_their_name() {
     let names: Vec<String> = plan.tables.iter().map(Table::name).collect();
     assert_eq!(names.first().map(String::as_str), Some("Table 2"));
     assert_eq!(names.last().map(String::as_str), Some("Memory"));
+}
+
+#[test]
+fn texts_stand_in_commands_with_the_parameters_of_the_arm() {
+    let shared = SMALL
+        .replace("[[arm]]", "[texts]\nboth = 'say {x} and {y}'\n[[arm]]")
+        .replace("\"{x}\", \"{y}\"", "\"{both}\"");
+    let plan = Plan::parse("p.toml", &shared).expect("a plan");
+    assert_eq!(plan.arms[0].run[0], ["model", "tables", "say {x} and {y}"]);
+    assert_eq!(plan.runs(Size::Quick).len(), 2);
+    let unused = shared.replace("{both}", "{x} {y}");
+    assert_eq!(error(&unused), "p.toml: texts: no command has `{both}`");
+}
+
+/// Runs of seconds, as the plan says: what the help and the documents promise.
+#[test]
+fn the_protocols_since_take_ten_minutes_or_thirty_five() {
+    let (name, text) = EMBEDDED[5];
+    assert_eq!(name, crate::document::SINCE);
+    let plan = Plan::parse(name, text).expect("a plan");
+    for (size, minutes_max) in [(Size::Quick, 10.0), (Size::Full, 35.0)] {
+        let seconds: f64 = plan
+            .runs(size)
+            .iter()
+            .map(|run| {
+                let arm = &plan.arms[run.arm];
+                f64::from(*arm.repetitions.at(size)) * (arm.seconds.at(size) + arm.lead + 0.2)
+            })
+            .sum();
+        assert!(
+            (1.0..=minutes_max).contains(&(seconds / 60.0)),
+            "{}: {seconds} s",
+            size.name()
+        );
+    }
+    // TCP's congestion control is in the name of every run over a link.
+    for run in plan.runs(Size::Paper) {
+        let is_linked = plan.arms[run.arm].run[0][0] == "link";
+        assert_eq!(run.parameters.contains_key("congestion"), is_linked, "{}", run.id);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ pub(super) const SENTENCES_MAX: usize = 5;
 
 /// The sentences, from the claims of this study.
 pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
-    let mut all = vec![count(entries)];
+    let mut all = vec![count(entries, study.is_since())];
     for one in &study.plan.conclusions {
         let claims: Vec<&&Entry> = entries
             .iter()
@@ -64,8 +64,8 @@ fn all_hold(claims: &[&&Entry], holds: fn(&Entry) -> Option<bool>) -> Option<boo
     }
 }
 
-/// How many claims hold then and now.
-fn count(entries: &[&Entry]) -> String {
+/// How many claims hold then and now. The study of the protocols since has no world of then.
+fn count(entries: &[&Entry], is_since: bool) -> String {
     let is_tested = |entry: &&Entry| entry.views.keys().any(|world| *world != World::Published);
     if !entries.iter().any(is_tested) {
         return format!("No run has tested these {} claims yet.", entries.len());
@@ -84,6 +84,13 @@ fn count(entries: &[&Entry]) -> String {
         0 => String::new(),
         some => format!("; {} by construction or by an assumption", hold(some)),
     };
+    if is_since {
+        return format!(
+            "Of {} claims, {} on this machine{rest}.",
+            entries.len(),
+            hold(number(now))
+        );
+    }
     let is_measured = entries
         .iter()
         .any(|entry| entry.views.contains_key(&World::Measured));

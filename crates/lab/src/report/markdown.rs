@@ -1,12 +1,12 @@
 //! The report as Markdown, as GitHub shows it: the ledger with its rules, every picture and every table. Runs are
 //! counted here; the files beside the report list each of them.
 
-use super::table::layout;
+use super::table::{Layout, layout};
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SPREADS, assumptions, cells, conclusion,
-    environments, machine, named_pictures, others, picture, tally,
+    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SINCE_MEANS, SPREADS, assumptions, cells,
+    conclusion, environments, grid, machine, named_pictures, others, picture, tally, title,
 };
-use crate::ledger::{Entry, Study, counts};
+use crate::ledger::{Entry, Study, apart, counts};
 use crate::observation::World;
 use crate::record::{Record, Status};
 use std::fmt::Write;
@@ -15,7 +15,8 @@ use std::fmt::Write;
 pub fn text(material: &Material<'_>) -> String {
     // Writing to a String cannot fail, here and below.
     let mut text = format!(
-        "# Five documents, 41 claims\n\n{}, {}{}\n\n",
+        "# {}\n\n{}, {}{}\n\n",
+        title(material),
         material.program,
         material.date,
         machine(material)
@@ -25,11 +26,27 @@ pub fn text(material: &Material<'_>) -> String {
     if let Some(sentence) = others(material) {
         let _ = writeln!(text, "{sentence}\n");
     }
-    for (verdict, count) in counts(material.ledger) {
-        let _ = writeln!(text, "- {}: {count}", verdict.name());
+    let (documents, since) = apart(material.ledger);
+    if !documents.is_empty() {
+        tallied(&mut text, &documents);
+    }
+    if !since.is_empty() {
+        let _ = writeln!(text, "\nThe protocols since:\n");
+        tallied(&mut text, &since);
     }
     text.push_str("\n![Verdicts by document](pictures/ledger.svg)\n");
-    ledger(&mut text, material);
+    if !documents.is_empty() {
+        ledger(&mut text, &documents);
+    }
+    if !since.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n## The protocols since: {} claims\n\n{SINCE_MEANS}",
+            since.len()
+        );
+        ledger(&mut text, &since);
+    }
+    rules(&mut text, material);
     for study in material.studies {
         let plan = &study.plan;
         let of_study = |entry: &&Entry| entry.study.as_ref() == Some(&study.name);
@@ -65,42 +82,16 @@ pub fn text(material: &Material<'_>) -> String {
         for table in &plan.tables {
             let laid = layout(study, table);
             let _ = writeln!(text, "\n### {}: {}\n", table.name(), table.title);
-            let heads: Vec<&str> = laid
-                .heads
-                .iter()
-                .chain(&laid.columns)
-                .map(String::as_str)
-                .collect();
-            let _ = writeln!(
-                text,
-                "| {} |\n|{}",
-                plain(&heads.join("\u{1f}")).replace('\u{1f}', " | "),
-                "---|".repeat(heads.len())
-            );
-            for (row, places) in &laid.rows {
-                let mut parts: Vec<String> = row.iter().map(|word| plain(word)).collect();
-                parts.extend(places.iter().map(|place| match place {
-                    None => String::new(),
-                    Some(place) => {
-                        let mut cell = place.printed.clone();
-                        if place.is_unverified {
-                            cell.push_str(" [recalled]");
-                        }
-                        for ours in &place.ours {
-                            let _ = write!(cell, "<br>{} {}", ours.world.name(), ours.text());
-                            if let Some(spread) = ours.spread_text() {
-                                let _ = write!(cell, " ({spread})");
-                            }
-                        }
-                        cell
-                    }
-                }));
-                let _ = writeln!(text, "| {} |", parts.join(" | "));
-            }
+            rows(&mut text, &laid);
             text.push('\n');
             for note in &laid.notes {
                 let _ = writeln!(text, "- {note}");
             }
+        }
+        for one in &plan.grids {
+            let laid = grid::layout(study, one);
+            let _ = writeln!(text, "\n### {}\n", one.title);
+            rows(&mut text, &laid);
         }
         let assumed = assumptions(study);
         if !assumed.is_empty() {
@@ -114,24 +105,72 @@ pub fn text(material: &Material<'_>) -> String {
     text
 }
 
-fn ledger(text: &mut String, material: &Material<'_>) {
+/// The head and the rows of a table.
+fn rows(text: &mut String, laid: &Layout) {
+    let heads: Vec<&str> = laid
+        .heads
+        .iter()
+        .chain(&laid.columns)
+        .map(String::as_str)
+        .collect();
+    let _ = writeln!(
+        text,
+        "| {} |\n|{}",
+        plain(&heads.join("\u{1f}")).replace('\u{1f}', " | "),
+        "---|".repeat(heads.len())
+    );
+    for (row, places) in &laid.rows {
+        let mut parts: Vec<String> = row.iter().map(|word| plain(word)).collect();
+        parts.extend(places.iter().map(|place| match place {
+            None => String::new(),
+            Some(place) => {
+                let mut cell = place.printed.clone();
+                if place.is_unverified {
+                    cell.push_str(" [recalled]");
+                }
+                for ours in &place.ours {
+                    // Beside no printed number, the world is that of the whole table.
+                    let _ = match place.printed.is_empty() {
+                        true => write!(cell, "{}", ours.text()),
+                        false => write!(cell, "<br>{} {}", ours.world.name(), ours.text()),
+                    };
+                    if let Some(spread) = ours.spread_text() {
+                        let _ = write!(cell, " ({spread})");
+                    }
+                }
+                cell
+            }
+        }));
+        let _ = writeln!(text, "| {} |", parts.join(" | "));
+    }
+}
+
+fn tallied(text: &mut String, entries: &[&Entry]) {
+    for (verdict, count) in counts(entries) {
+        let _ = writeln!(text, "- {}: {count}", verdict.name());
+    }
+}
+
+fn ledger(text: &mut String, entries: &[&Entry]) {
     text.push_str(
         "\n| claim | says | published | simulated | aged | measured | model | verdict | why |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
-    let judged = material.ledger.iter().filter(|entry| entry.study.is_some());
-    for entry in judged {
+    for entry in entries.iter().filter(|entry| entry.study.is_some()) {
         let value = |world: World| {
             entry
                 .views
                 .get(&world)
                 .map_or(String::new(), |view| view.value.clone())
         };
-        let shows = if entry.shows.is_empty() {
+        let mut shows = if entry.shows.is_empty() {
             String::new()
         } else {
             format!("<br>*numbers: {}*", plain(&entry.shows))
         };
+        if entry.is_since() {
+            let _ = write!(shows, "<br>*source: {}*", plain(&entry.check));
+        }
         let _ = writeln!(
             text,
             "| {} | {}{shows} | {} | {} | {} | {} | {} | {} | {} |",
@@ -146,17 +185,17 @@ fn ledger(text: &mut String, material: &Material<'_>) {
             plain(&entry.reason)
         );
     }
-    let others = material
-        .ledger
-        .iter()
-        .filter(|entry| entry.study.is_none())
-        .count();
+    let others = entries.iter().filter(|entry| entry.study.is_none()).count();
     if others > 0 {
         let _ = writeln!(
             text,
             "\n{others} more claims belong to studies that were not selected."
         );
     }
+}
+
+/// The rules and counterfactuals of all claims.
+fn rules(text: &mut String, material: &Material<'_>) {
     text.push_str("\n## The rules\n\nA claim holds in a world where all of its rules hold for that world's numbers. A world in which a premise fails \
                    decides nothing.\n\n");
     for entry in material.ledger.iter().filter(|entry| !entry.rules.is_empty()) {

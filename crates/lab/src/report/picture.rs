@@ -205,7 +205,7 @@ fn by_label<'p>(study: &Study, picture: &'p Picture, world: World) -> Vec<Curve<
 }
 
 /// The values of a label in the document's order, then in the order of the plan's parameters.
-fn order(study: &Study, label: &str) -> Vec<String> {
+pub(super) fn order(study: &Study, label: &str) -> Vec<String> {
     let published = study
         .known
         .all()
@@ -227,7 +227,7 @@ fn order(study: &Study, label: &str) -> Vec<String> {
 }
 
 /// Values that the order lacks come last, in their own order.
-fn place(order: &[String], value: &str) -> usize {
+pub(super) fn place(order: &[String], value: &str) -> usize {
     order.iter().position(|one| one == value).unwrap_or(usize::MAX)
 }
 
@@ -253,7 +253,7 @@ fn curve_name(plan: &Plan, curve: &Curve<'_>) -> String {
 }
 
 /// The name of a label's value in pictures.
-fn shown(plan: &Plan, value: &str) -> String {
+pub(super) fn shown(plan: &Plan, value: &str) -> String {
     plan.names.get(value).cloned().unwrap_or_else(|| spaced(value))
 }
 

@@ -1,8 +1,8 @@
 //! The parts of a study small enough to commit beside its report: a table of its runs, a table of the numbers read
 //! from them, and the lines that a README quotes. Decides their columns.
 
-use super::Material;
-use crate::ledger::{Study, counts};
+use super::{Material, counted};
+use crate::ledger::{Study, apart};
 
 /// All runs as CSV (RFC 4180): commands, status, disturbance. Times are in seconds, shares in percent.
 pub fn runs_csv(study: &Study) -> String {
@@ -84,17 +84,23 @@ pub fn values_csv(study: &Study) -> String {
 /// Markdown for a file one level above `docs/report`: the number of claims by verdict, program, date, machine and
 /// picture.
 pub fn snippet(material: &Material<'_>) -> String {
-    let all: Vec<String> = counts(material.ledger)
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(verdict, count)| format!("{count} {}", verdict.name()))
-        .collect();
+    let (documents, since) = apart(material.ledger);
+    let mut sentences = Vec::new();
+    if !documents.is_empty() {
+        sentences.push(format!("Of {} claims: {}", documents.len(), counted(&documents)));
+    }
+    if !since.is_empty() {
+        sentences.push(format!(
+            "Of {} claims on the protocols since: {}",
+            since.len(),
+            counted(&since)
+        ));
+    }
     format!(
-        "Of {} claims: {} ({}{}; {}). [The report](docs/report/report.md) gives the rule and the \
+        "{} ({}{}; {}). [The report](docs/report/report.md) gives the rule and the \
          reason for each verdict.\n\n\
          ![Verdicts by document](docs/report/pictures/ledger.svg)\n",
-        material.ledger.len(),
-        all.join("; "),
+        sentences.join(". "),
         material.program,
         super::machine(material)
             .map(|machine| format!(", {machine}"))

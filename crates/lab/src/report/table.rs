@@ -20,7 +20,7 @@ pub(super) struct Ours {
     pub(super) repetitions: usize,
     pub(super) source: String,
     /// Half a unit of the last digit that the document printed; `None` if it printed no number.
-    rounding: Option<f64>,
+    pub(super) rounding: Option<f64>,
 }
 
 impl Ours {

@@ -303,6 +303,82 @@ fn equal_results_give_equal_bytes() {
 }
 
 #[test]
+fn a_grid_has_a_row_for_each_network_and_measure_and_a_column_for_each_mode() {
+    let text = format!(
+        "{PLAN}{}",
+        r#"
+[[grid]]
+title = "Our packets"
+measures = ["packets"]
+rows = ["users"]
+columns = "mode"
+only = { test = "first_time" }
+"#
+    );
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let studies = [Study::new("small", &text, plan, study().records).expect("a study")];
+    let ledger = ledger(&studies);
+    let material = material(&studies, &ledger, Raw::Files);
+    let markdown = super::text(&material);
+    // Modes in the plan's order first; the median and the range of three runs.
+    assert!(
+        markdown.contains("### Our packets\n\n| users |  | http10 | pipelined | apart |\n"),
+        "{markdown}"
+    );
+    assert!(
+        markdown
+            .contains("| 40 | packets | 200 (100 to 300 of 3) | 50 (3 alike) | 1002 (1001 to 1003 of 3) |"),
+        "{markdown}"
+    );
+    let html = page(&material);
+    assert!(html.contains("<h3>Our packets</h3>") && html.contains("Tables: the median of the runs"));
+    assert!(!html.contains("<span class=\"printed\"></span>"));
+}
+
+#[test]
+fn the_protocols_since_are_apart_from_the_five_documents() {
+    let (name, text) = crate::plan::EMBEDDED[5];
+    let plan = || Plan::parse(name, text).expect("a plan");
+    let since = || Study::new(name, text, plan(), BTreeMap::new()).expect("a study");
+    let alone = [since()];
+    let of_alone = ledger(&alone);
+    let material_alone = material(&alone, &of_alone, Raw::Files);
+    let html = page(&material_alone);
+    assert!(html.contains("<h1>The protocols since, 14 claims</h1>") && !html.contains("Five documents"));
+    assert!(html.contains("Source: RFC 9114 sections 1.1 and 1.2") && !html.contains("In the document: "));
+    assert!(html.contains("No run has tested these 14 claims yet."));
+    let markdown = super::text(&material_alone);
+    assert!(
+        markdown.starts_with("# The protocols since, 14 claims\n"),
+        "{markdown}"
+    );
+    assert!(!markdown.contains("studies that were not selected"));
+    let both = [study(), since()];
+    let of_both = ledger(&both);
+    let material_both = material(&both, &of_both, Raw::Files);
+    let html = page(&material_both);
+    assert!(html.contains("<h1>Five documents, 41 claims, and 14 on the protocols since</h1>"));
+    assert!(html.contains("<h2>The protocols since: 14 claims</h2>"));
+    let json = json(&material_both);
+    assert_eq!(json["verdicts"]["not judged"], 39);
+    assert_eq!(json["verdicts_since"]["not judged"], 14);
+    let markdown = super::text(&material_both);
+    let parts = [
+        "- reproduced: 2\n",
+        "\nThe protocols since:\n\n- reproduced: 0\n",
+        "## The protocols since: 14 claims",
+    ];
+    let places: Vec<usize> = parts
+        .iter()
+        .map(|part| markdown.find(part).expect(part))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(snippet(&material_both).starts_with(
+        "Of 41 claims: 2 reproduced; 39 not judged. Of 14 claims on the protocols since: 14 not judged (weir 0"
+    ));
+}
+
+#[test]
 fn a_conclusion_says_what_the_results_say() {
     let sentence = r#"
 [[conclusion]]

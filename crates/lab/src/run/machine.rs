@@ -117,6 +117,11 @@ impl Machine {
             ["namespaces"] => self
                 .fails(&["link", "lan", "--", "true"])
                 .then(|| "no link can be made here: `weir lab doctor` says what would allow it".to_owned()),
+            ["congestion", name] => {
+                let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+                let is_here = known.is_ok_and(|known| known.split_whitespace().any(|known| known == *name));
+                (!is_here).then(|| format!("the kernel has not loaded the congestion control {name}"))
+            }
             ["program", name] => {
                 let is_here = super::peer::program(name).is_some();
                 (!is_here).then(|| format!("{name} is not installed"))
@@ -271,6 +276,10 @@ mod tests {
         assert!(machine.lacks("processors:1").is_none());
         let why = machine.lacks("processors:100000").expect("too many");
         assert!(why.starts_with("it needs 100000 processors"), "{why}");
+        // Every Linux has Reno.
+        assert!(machine.lacks("congestion:reno").is_none());
+        let why = machine.lacks("congestion:wings").expect("no such algorithm");
+        assert!(why.ends_with("the congestion control wings"), "{why}");
         assert!(machine.lacks("wings").expect("nothing").contains("`wings`"));
     }
 }

@@ -357,3 +357,18 @@ fn runs_that_only_compute_come_first_and_are_counted_once() {
     assert_eq!((tally.done, tally.kept), (6, 6));
     assert_eq!(calls(&folder).len(), 6);
 }
+
+#[test]
+fn a_parameter_that_is_a_word_may_be_several_and_two_parameters_in_a_word_are_one() {
+    let known: Labels = [("a", "x y"), ("b", "z"), ("site", "/with a space")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    for (word, wanted) in [
+        ("{a}", &["x", "y"][..]),
+        ("{a} loss={b}", &["x y loss=z"]),
+        ("-{a}", &["-x y"]),
+        ("{site}", &["/with a space"]),
+    ] {
+        assert_eq!(filled(&[word.to_owned()], &known), wanted, "{word}");
+    }
+}

@@ -64,8 +64,13 @@ fn short(text: &str) -> String {
 fn judged(html: &mut String, entry: &Entry) {
     let _ = write!(
         html,
-        "<details><summary>Why, and how it is judged</summary><p>{}</p><p>In the document: {}</p>",
+        "<details><summary>Why, and how it is judged</summary><p>{}</p><p>{}: {}</p>",
         escape(&entry.reason),
+        if entry.is_since() {
+            "Source"
+        } else {
+            "In the document"
+        },
         escape(&entry.check)
     );
     for rule in &entry.premise {

@@ -3,8 +3,8 @@
 use super::{escape, prose, slug};
 use crate::ledger::Study;
 use crate::observation::World;
-use crate::report::table::{Ours, layout};
-use crate::report::{BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environments, letter, picture};
+use crate::report::table::{Layout, Ours, layout};
+use crate::report::{BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environments, grid, letter, picture};
 use std::fmt::Write;
 
 pub(super) fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
@@ -100,6 +100,26 @@ pub(super) fn printed(html: &mut String, study: &Study, table: &crate::plan::Tab
     if !laid.has_ours() {
         html.push_str("<p class=\"small\">As printed; no results of ours yet.</p>");
     }
+    rows(html, &laid);
+    html.push_str("<p class=\"notes\">");
+    let notes: Vec<String> = laid.notes.iter().map(|note| prose(note)).collect();
+    html.push_str(&notes.join("<br>"));
+    html.push_str("</p>\n");
+}
+
+/// A table of our own numbers.
+pub(super) fn own(html: &mut String, study: &Study, one: &crate::plan::Grid) {
+    let _ = writeln!(html, "<h3>{}</h3>", escape(&one.title));
+    let laid = grid::layout(study, one);
+    if laid.has_ours() {
+        rows(html, &laid);
+    } else {
+        html.push_str("<p class=\"small\">No results yet.</p>");
+    }
+}
+
+/// The head and the rows of a table.
+fn rows(html: &mut String, laid: &Layout) {
     html.push_str("<div class=\"wide\"><table><thead><tr>");
     for head in &laid.heads {
         let _ = write!(html, "<th class=\"l\">{}", escape(head));
@@ -121,7 +141,9 @@ pub(super) fn printed(html: &mut String, study: &Study, table: &crate::plan::Tab
                 } else {
                     "printed"
                 };
-                let _ = write!(html, "<span class=\"{kind}\">{}</span>", escape(&place.printed));
+                if !place.printed.is_empty() {
+                    let _ = write!(html, "<span class=\"{kind}\">{}</span>", escape(&place.printed));
+                }
                 for ours in &place.ours {
                     number(html, ours);
                 }
@@ -130,10 +152,7 @@ pub(super) fn printed(html: &mut String, study: &Study, table: &crate::plan::Tab
         }
         html.push_str("</tr>\n");
     }
-    html.push_str("</tbody></table></div><p class=\"notes\">");
-    let notes: Vec<String> = laid.notes.iter().map(|note| prose(note)).collect();
-    html.push_str(&notes.join("<br>"));
-    html.push_str("</p>\n");
+    html.push_str("</tbody></table></div>\n");
 }
 
 fn number(html: &mut String, ours: &Ours) {

@@ -1,7 +1,7 @@
 //! The page of a document: its conclusion, figures then beside now, a card for each claim. Everything else is folded.
 
 use super::card::card;
-use super::details::{assumed, figure, legend, made_with, place, printed, runs};
+use super::details::{assumed, figure, legend, made_with, own, place, printed, runs};
 use super::{FOOT, entries, escape, file, head, named, prose};
 use crate::coverage;
 use crate::ledger::Study;
@@ -144,6 +144,13 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
         }
         for table in &plan.tables {
             printed(html, study, table);
+        }
+        html.push_str("</details>\n");
+    }
+    if !plan.grids.is_empty() {
+        html.push_str("<details><summary>Tables: the median of the runs</summary>\n");
+        for one in &plan.grids {
+            own(html, study, one);
         }
         html.push_str("</details>\n");
     }

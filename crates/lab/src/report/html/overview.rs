@@ -1,20 +1,33 @@
-//! The first page of the report: every claim in one line, then and now.
+//! The first page of the report: every claim in one line, then and now. The claims on the protocols since follow the
+//! five documents, apart.
 
 use super::{FOOT, class, entries, escape, file, head, named, value};
-use crate::ledger::counts;
+use crate::ledger::{Entry, Study, apart, counts};
 use crate::observation::World;
-use crate::report::{Material, conclusion, machine, others};
+use crate::report::{Material, SINCE_MEANS, conclusion, counted, machine, others, title};
 use std::fmt::Write;
+
+const LEGEND: &str = "<p class=\"small legend\">✓ all rules of the claim hold in this world, ✗ at least one does not, · the \
+     world cannot decide. <span class=\"recalled\">Italics</span>: recalled, not verified. Then: simulated stacks and hosts of the time; \
+     for document 004, its formulas. Aged: this kernel with an aged TCP.</p>\n";
 
 /// The page.
 pub(super) fn page(material: &Material<'_>) -> String {
-    let mut html = head("Five documents, 41 claims");
+    let (documents, since) = apart(material.ledger);
+    let title = title(material);
+    let mut html = head(&title);
+    let lead = match documents.is_empty() {
+        true => SINCE_MEANS,
+        false => {
+            "What five documents of 1997 to 1999 claim about HTTP, servers and TCP, tested in a simulation of their time \
+             (<i>then</i>) and on this machine (<i>now</i>)."
+        }
+    };
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         html,
-        "<h1>Five documents, 41 claims</h1>\n<p class=\"lead\">What five documents of 1997 to 1999 claim about HTTP, \
-         servers and TCP, tested in a simulation of their time (<i>then</i>) and on this machine (<i>now</i>).</p>\n\
-         <p class=\"small\">{} · {}{}</p>",
+        "<h1>{}</h1>\n<p class=\"lead\">{lead}</p>\n<p class=\"small\">{} · {}{}</p>",
+        escape(&title),
         escape(material.program),
         escape(material.date),
         machine(material)
@@ -24,24 +37,62 @@ pub(super) fn page(material: &Material<'_>) -> String {
     if let Some(sentence) = others(material) {
         let _ = write!(html, "<p><b>{}</b></p>", escape(&sentence));
     }
-    html.push_str("<ul class=\"counts\">");
-    for (verdict, count) in counts(material.ledger) {
-        if count > 0 {
+    let of = |is_since: bool| {
+        material
+            .studies
+            .iter()
+            .filter(move |study| study.is_since() == is_since)
+    };
+    if !documents.is_empty() {
+        counted_list(&mut html, &documents);
+        html.push_str(LEGEND);
+        table(&mut html, material, of(false));
+        let unselected = documents.iter().filter(|entry| entry.study.is_none()).count();
+        if unselected > 0 {
             let _ = write!(
                 html,
-                "<li class=\"{}\"><b>{count}</b> {}</li>",
-                class(verdict),
-                verdict.name()
+                "<p class=\"small\">{unselected} more claims belong to studies that were not selected.</p>"
             );
         }
     }
+    if !since.is_empty() && documents.is_empty() {
+        counted_list(&mut html, &since);
+        html.push_str(LEGEND);
+        table(&mut html, material, of(true));
+    } else if !since.is_empty() {
+        let _ = writeln!(
+            html,
+            "<h2>The protocols since: {} claims</h2><p>{SINCE_MEANS} {}.</p><details><summary>The claims, one in a line</summary>",
+            since.len(),
+            escape(&counted(&since))
+        );
+        table(&mut html, material, of(true));
+        html.push_str("</details>");
+    }
+    html.push_str(FOOT);
+    html
+}
+
+/// The number of claims by verdict.
+fn counted_list(html: &mut String, entries: &[&Entry]) {
+    html.push_str("<ul class=\"counts\">");
+    for (verdict, count) in counts(entries).into_iter().filter(|(_, count)| *count > 0) {
+        let _ = write!(
+            html,
+            "<li class=\"{}\"><b>{count}</b> {}</li>",
+            class(verdict),
+            verdict.name()
+        );
+    }
+    html.push_str("</ul>\n");
+}
+
+/// A line for each claim of these studies.
+fn table<'m>(html: &mut String, material: &'m Material<'_>, studies: impl Iterator<Item = &'m Study>) {
     html.push_str(
-        "</ul>\n<p class=\"small legend\">✓ all rules of the claim hold in this world, ✗ at least one does not, · the \
-         world cannot decide. <span class=\"recalled\">Italics</span>: recalled, not verified. Then: simulated stacks and hosts of the time; \
-         for document 004, its formulas. Aged: this kernel with an aged TCP.</p>\n\
-         <table class=\"overview\"><thead><tr><th class=\"l\">Claim<th>Published<th>Then<th>Aged<th>Now<th class=\"l\">Verdict</tr></thead>\n",
+        "<table class=\"overview\"><thead><tr><th class=\"l\">Claim<th>Published<th>Then<th>Aged<th>Now<th class=\"l\">Verdict</tr></thead>\n",
     );
-    for study in material.studies {
+    for study in studies {
         let all: Vec<_> = entries(material, study).collect();
         let sentence = conclusion::sentences(study, &all);
         let _ = writeln!(
@@ -84,17 +135,4 @@ pub(super) fn page(material: &Material<'_>) -> String {
         html.push_str("</tbody>\n");
     }
     html.push_str("</table>");
-    let unselected = material
-        .ledger
-        .iter()
-        .filter(|entry| entry.study.is_none())
-        .count();
-    if unselected > 0 {
-        let _ = write!(
-            html,
-            "<p class=\"small\">{unselected} more claims belong to studies that were not selected.</p>"
-        );
-    }
-    html.push_str(FOOT);
-    html
 }
