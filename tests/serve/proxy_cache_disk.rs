@@ -236,6 +236,10 @@ fn a_purge_is_flushed_to_the_disk() {
         .args(["--config".as_ref(), config.as_os_str()])
         .args([format!("--control={}", socket.display())])
         .start();
+    // Traced, the process takes long until it writes what it stores.
+    eventually("the folder", || {
+        server.stderr().contains("0 stored responses").then_some(())
+    });
     number(&server, "/api/a");
     wait_for(&server, "disk_writes_total", 1);
     let flushes = || {

@@ -728,9 +728,11 @@ fn content_where_none_may_be_is_dropped(strategy: Strategy) {
 }
 
 fn valid_responses_arrive_as_they_are(strategy: Strategy) {
+    /// Its name, the method, the frames of the response, and the status and content that arrive.
+    type Case = (&'static str, &'static str, Vec<Frame>, (u16, &'static str));
     const STATUS: (&str, &str) = (":status", "200");
     let block = section(&[STATUS, ("x-a", "1")]);
-    let cases: [(&str, &str, Vec<Frame>, (u16, &str)); 8] = [
+    let cases: [Case; 8] = [
         (
             "no content",
             "GET",
