@@ -96,7 +96,6 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends the head of a request. `end`: no body follows.
     pub(crate) fn open(&mut self, path: &str, more: &[(&str, &str)], end: bool) -> u32 {
-        let mut head = Vec::new();
         let given = |name: &'static str, otherwise| {
             let found = more.iter().find(|(known, _)| *known == name);
             (name, found.map_or(otherwise, |(_, value)| *value))
@@ -108,12 +107,20 @@ impl<S: Read + Write> Client<S> {
             (":path", path),
         ];
         let more = more.iter().filter(|(name, _)| !name.starts_with(':'));
-        for (name, value) in pseudo.iter().chain(more) {
+        let fields: Vec<(&str, &str)> = pseudo.iter().chain(more).copied().collect();
+        self.open_fields(&fields, end)
+    }
+
+    /// Sends a head of these fields alone, as they are. `end`: no body follows.
+    pub(crate) fn open_fields(&mut self, fields: &[(&str, &str)], end: bool) -> u32 {
+        let mut head = Vec::new();
+        for (name, value) in fields {
             block::field(name.as_bytes(), value.as_bytes(), &mut head);
         }
+        let is_to_head = fields.contains(&(":method", "HEAD"));
         let request = self
             .http
-            .request(&head, end, pseudo[0].1 == "HEAD", Priority::DEFAULT, &mut self.up);
+            .request(&head, end, is_to_head, Priority::DEFAULT, &mut self.up);
         let stream = request.expect("room for a stream");
         self.got.insert(stream, Got::default());
         self.flush();

@@ -94,6 +94,18 @@ fn clear(strategy: Strategy, tree: &Tree, more: &[&str]) -> Server {
         .start()
 }
 
+fn an_idle_connection_that_gives_way_is_told(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "a file")]);
+    let server = clear(strategy, &tree, &["--max-connections=1"]);
+    let mut first = connect(&server);
+    assert_eq!(first.get("/a.txt", &[]).text(), "a file");
+    // It waits until the first one has been idle for a while.
+    assert_eq!(server.connect().get("/a.txt").text(), "a file");
+    assert!(first.run(|client| client.left.is_some()));
+    assert_eq!(first.left, Some(Code::NO_ERROR));
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+}
+
 fn many_requests_at_once_are_answered(strategy: Strategy) {
     let (small, page, large) = (noise(500), noise(16_384), noise(2_000_000));
     let files: [(&str, &[u8]); 3] = [("small", &small), ("page", &page), ("large", &large)];
@@ -395,6 +407,7 @@ mod on_each_back_end {
     use super::*;
     crate::serve::on_each_back_end!(
         a_flood_ends_its_connection_alone,
+        an_idle_connection_that_gives_way_is_told,
         streams_beyond_the_limit_are_refused,
         a_page_that_is_not_ready_is_announced_with_what_it_embeds,
     );

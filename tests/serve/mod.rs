@@ -36,6 +36,7 @@
 //! - `http3`: the same over QUIC
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`, `proxy_http3`: the same for clients of HTTP/2 and of HTTP/3, many at a time
+//! - `proxy_h2_strict`: HTTP/2 on both sides of the proxy: malformed messages of either side, and what arrives of valid ones
 //! - `proxy_request`: what an upstream gets, and when it gets it
 //! - `recorded`: recordings of pages, and their replay
 //! - `limited`: requests of each client by path, and logs by template
@@ -108,6 +109,7 @@ mod proxy_cache;
 mod proxy_cache_disk;
 mod proxy_failures;
 mod proxy_h2_scripted;
+mod proxy_h2_strict;
 mod proxy_h2_upstream;
 mod proxy_http2;
 mod proxy_http3;

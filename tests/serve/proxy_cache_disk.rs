@@ -214,6 +214,53 @@ fn a_purge_reaches_the_disk() {
     assert_eq!(number(&server, "/api/a").0, 3);
 }
 
+/// No power failure may bring back what was purged: the removal is on the disk before the operator is told.
+#[test]
+fn a_purge_is_flushed_to_the_disk() {
+    let tree = Tree::new();
+    let upstream = numbered();
+    let folder = tree.join("cache");
+    let config = configured(&tree, &upstream, &folder);
+    let (socket, calls) = (tree.join("control"), tree.join("calls"));
+    // The traced process keeps its number, and takes strace with it when it ends.
+    let strace = format!("strace -D -f -qq -y -e trace=fsync -o {}", calls.display());
+    let tried = Command::new("sh")
+        .args(["-c", &format!("{strace} true")])
+        .output();
+    if !tried.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("skipped: strace(1) is not there or may not trace: {tried:?}");
+        return;
+    }
+    let before = format!("exec {strace} \"$0\" \"$@\"; false");
+    let server = Launch::wrapped(Strategy::LOOPS, &before)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .args([format!("--control={}", socket.display())])
+        .start();
+    // Traced, the process takes long until it writes what it stores.
+    eventually("the folder", || {
+        server.stderr().contains("0 stored responses").then_some(())
+    });
+    number(&server, "/api/a");
+    wait_for(&server, "disk_writes_total", 1);
+    let flushes = || {
+        let text = std::fs::read_to_string(&calls).expect("the calls");
+        let of_folder = format!("<{}>) = 0", folder.display());
+        text.lines().filter(|line| line.contains(&of_folder)).count()
+    };
+    assert_eq!(flushes(), 0, "a response that is stored is not flushed");
+    let run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["ctl", "--socket"])
+        .arg(&socket)
+        .args(["purge", "all"])
+        .output()
+        .expect("weir ctl");
+    assert_eq!(
+        String::from_utf8_lossy(&run.stdout),
+        "done: 1 stored response is dropped\n"
+    );
+    eventually("the call in the list", || (flushes() == 1).then_some(()));
+}
+
 #[test]
 fn a_full_disk_costs_no_response() {
     let tree = Tree::new();

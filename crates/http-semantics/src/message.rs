@@ -151,7 +151,9 @@ pub fn request<'b>(fields: impl Iterator<Item = (&'b [u8], &'b [u8])>) -> Result
         let scheme = scheme.ok_or(":scheme is missing")?;
         let path = path.ok_or(":path is missing")?;
         let starred = path == b"*" && method == "OPTIONS";
-        if !scheme.first().is_some_and(u8::is_ascii_alphabetic) {
+        // RFC 3986 section 3.1. Behind other bytes, an upstream could find another host or path.
+        let is_of_scheme = |b: &u8| b.is_ascii_alphanumeric() || b"+-.".contains(b);
+        if !scheme.first().is_some_and(u8::is_ascii_alphabetic) || !scheme.iter().all(is_of_scheme) {
             return Err(":scheme is not a scheme");
         }
         // Control bytes and spaces would split the request line of a log or of an HTTP/1 upstream.

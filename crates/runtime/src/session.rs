@@ -519,6 +519,12 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
+    /// Closes the connections that the service keeps idle outside of its sessions and of [`crate::peer`]. Returns whether there
+    /// were any. The driver calls this when descriptors or memory run short. It must not block.
+    fn close_idle(&self) -> bool {
+        false
+    }
+
     /// The memory budget shared by its connections.
     fn budget(&self) -> Arc<Budget> {
         Arc::default()

@@ -176,14 +176,24 @@ impl<V: Service> Sim<V> {
 
     /// Closes the client's sending half; the client keeps reading.
     pub fn finish(&mut self, client: Client) {
-        self.worker.backend.arrive(client, network::Piece::Eof);
+        self.queue_finish(client);
         self.settle();
+    }
+
+    /// As [`Sim::finish`], with the delivery of [`Sim::queue`].
+    pub fn queue_finish(&mut self, client: Client) {
+        self.worker.backend.arrive(client, network::Piece::Eof);
     }
 
     /// Resets the connection from the client: both halves are gone at once.
     pub fn reset(&mut self, client: Client) {
-        self.worker.backend.reset(client);
+        self.queue_reset(client);
         self.settle();
+    }
+
+    /// As [`Sim::reset`], with the delivery of [`Sim::queue`].
+    pub fn queue_reset(&mut self, client: Client) {
+        self.worker.backend.reset(client);
     }
 
     /// Lets the client take `bytes` more and then stop reading: the server's sends stall.

@@ -598,6 +598,35 @@ fn several_sessions_use_a_shared_connection() {
     assert!(!rig.sim.is_closed(peer));
 }
 
+/// A session that asks in the turn in which the end of the connection has arrived, before the session that is told of that end.
+#[test]
+fn a_shared_connection_whose_end_has_arrived_gets_no_session() {
+    for end in [
+        (|sim, peer| sim.queue_finish(peer)) as fn(&mut Sim<Scripted>, Client),
+        |sim, peer| sim.queue_reset(peer),
+        // What was sent before the end has not been received yet.
+        |sim, peer| {
+            sim.queue(peer, b"a");
+            sim.queue_finish(peer);
+        },
+    ] {
+        let mut rig = Rig::new(Dialing::default());
+        let peer = rig.shared(0, 8, 60, 8);
+        rig.sim.queue(rig.client, b"join 1 80\nread 0\n");
+        end(&mut rig.sim, peer);
+        rig.sim.settle();
+        let noted = rig.noted();
+        assert!(noted.iter().all(|note| note.starts_with("0 ")), "{noted:?}");
+        let (second, to) = rig.sim.next_dial().expect("it dials another one");
+        assert_eq!(to, upstream(80));
+        rig.sim.answer(second);
+        assert_eq!(rig.noted(), ["1 Connected"]);
+        // The new one is shared in turn.
+        assert_eq!(rig.tell("share 1 8 60 8\n"), [""; 0]);
+        assert_eq!(rig.tell("join 2 80\n"), ["2 Joined"]);
+    }
+}
+
 #[test]
 fn sessions_wait_for_a_connection_that_opens() {
     let mut rig = Rig::new(Dialing::default());

@@ -60,6 +60,10 @@ impl Service for Server {
         self.hub.peers.total() >= self.hub.connections_max.load(Ordering::Relaxed)
     }
 
+    fn close_idle(&self) -> bool {
+        self.hub.current().1.gates.close_idle()
+    }
+
     fn dialing(&self) -> Option<Dialing> {
         // The rule of each connection bounds the time to open it.
         self.hub.dials.then(|| Dialing {

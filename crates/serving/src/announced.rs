@@ -85,6 +85,10 @@ impl<V: Service> Service for AnnouncedService<V> {
         self.inner.is_full()
     }
 
+    fn close_idle(&self) -> bool {
+        self.inner.close_idle()
+    }
+
     fn budget(&self) -> Arc<Budget> {
         self.inner.budget()
     }

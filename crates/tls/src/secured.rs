@@ -111,6 +111,10 @@ impl<V: Service> Service for SecuredService<V> {
         self.inner.is_full()
     }
 
+    fn close_idle(&self) -> bool {
+        self.inner.close_idle()
+    }
+
     fn accepts_per_turn(&self, listener: u8) -> u32 {
         match self.slot(listener) {
             Some(_) => HANDSHAKES_PER_TURN,

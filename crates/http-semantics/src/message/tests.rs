@@ -35,6 +35,8 @@ fn malformed_requests() {
         &[(":method", "G T"), scheme, authority, path],
         &[(":method", ""), scheme, authority, path],
         &[method, (":scheme", ""), authority, path],
+        &[method, (":scheme", "1a"), authority, path],
+        &[method, (":scheme", "https://b/x?"), authority, path],
         &[method, scheme, authority, path, (":status", "200")],
         &[method, scheme, authority, path, (":protocol", "websocket")],
         &[method, scheme, authority, path, ("host", "other.org")],

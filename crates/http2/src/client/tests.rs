@@ -202,6 +202,27 @@ fn head_and_304_have_lengths_without_bodies() {
 }
 
 #[test]
+fn content_of_a_response_that_has_none_is_an_error() {
+    for (is_to_head, status) in [(true, 200), (false, 204), (false, 304)] {
+        for (content, end) in [("evil", "1: reset PROTOCOL_ERROR"), ("", "End { stream: 1 }")] {
+            let (mut client, mut out) = client();
+            client
+                .request(&get("/"), true, is_to_head, Priority::DEFAULT, &mut out)
+                .unwrap();
+            let mut block = Vec::new();
+            block::status(status, &mut block);
+            let input = [
+                raw(kind::HEADERS, flag::END_HEADERS, 1, &block),
+                raw(kind::DATA, flag::END_STREAM, 1, content.as_bytes()),
+            ]
+            .concat();
+            let found = events(&mut client, &input, &mut out);
+            assert_eq!(found, [format!("1: {status} false"), end.to_owned()]);
+        }
+    }
+}
+
+#[test]
 fn goaway_says_which_requests_to_repeat() {
     let (mut client, mut out) = client();
     for _ in 0..3 {

@@ -187,9 +187,9 @@ impl Engine {
             return Ok(Some(Signal::Response(stream.id, false, status.code)));
         }
         stream.head_received = true;
-        if !(stream.bodiless || status.code == 304) {
-            stream.expected = Expected::of(status.length);
-        }
+        // Whatever the length says, these have no content (RFC 9110 section 6.4.1).
+        let is_bodiless = stream.bodiless || matches!(status.code, 204 | 304);
+        stream.expected = Expected::of(if is_bodiless { Some(0) } else { status.length });
         stream.count(0, end)?;
         stream.remote_end = end;
         Ok(Some(Signal::Response(stream.id, end, status.code)))

@@ -129,9 +129,9 @@ impl Engine {
             return Ok(Signal::Response(id, false, head.code));
         }
         stream.phase = Phase::Body;
-        if !(stream.bodiless || head.code == 304) {
-            stream.expected = Expected::of(head.length);
-        }
+        // Whatever the length says, these have no content (RFC 9110 section 6.4.1).
+        let is_bodiless = stream.bodiless || matches!(head.code, 204 | 304);
+        stream.expected = Expected::of(if is_bodiless { Some(0) } else { head.length });
         stream.count(0, end)?;
         Ok(Signal::Response(id, end, head.code))
     }

@@ -149,6 +149,10 @@ impl<V: Service> Service for OneContext<V> {
         self.service.is_full()
     }
 
+    fn close_idle(&self) -> bool {
+        self.service.close_idle()
+    }
+
     fn accepts_per_turn(&self, listener: u8) -> u32 {
         self.service.accepts_per_turn(listener)
     }

@@ -17,11 +17,12 @@ use crate::io::table::Table;
 use crate::io::{Backend, Buf, Done, Id, Op, Out};
 use crate::manner::Writing;
 use crate::peer::{Ask, Dialing, Parcel, PeerEvent, PeerLoss, Upstream};
-use crate::session::{Loss, Ticket};
+use crate::session::{Loss, Service, Ticket};
 use crate::timer::Wheel;
 use parked::Parked;
 use shared::{Shared, Sharing};
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 use units::{Duration, Instant};
@@ -90,12 +91,32 @@ pub(crate) enum Parting {
     Reset,
 }
 
+/// Whoever may have connections that nobody uses.
+pub(crate) trait Spare {
+    /// Closes them; returns whether there were any.
+    fn close_spare(&self) -> bool;
+}
+
+impl<V: Service> Spare for V {
+    fn close_spare(&self) -> bool {
+        self.close_idle()
+    }
+}
+
+impl fmt::Debug for dyn Spare + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spare").finish_non_exhaustive()
+    }
+}
+
 /// What moves the bytes of peers and keeps their time, for one call.
 #[derive(Debug)]
 pub(crate) struct Ground<'g, B> {
     pub(crate) backend: &'g mut B,
     /// Its entries are slots of the back end.
     pub(crate) wheel: &'g mut Wheel,
+    /// The service, if it may have connections of its own that nobody uses.
+    pub(crate) spare: Option<&'g dyn Spare>,
     pub(crate) writing: Writing,
     /// The event loop is about to end: nothing is parked.
     pub(crate) is_draining: bool,
@@ -344,6 +365,9 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         let dialed = match ground.backend.dial(upstream) {
             // Descriptors that nobody uses are to be had.
             Err(PeerLoss::Here(_)) if self.close_parked(ground) => ground.backend.dial(upstream),
+            Err(PeerLoss::Here(_)) if ground.spare.is_some_and(|spare| spare.close_spare()) => {
+                ground.backend.dial(upstream)
+            }
             dialed => dialed,
         };
         let id = match dialed {

@@ -95,6 +95,7 @@ impl Upstreams {
         let ground = Ground {
             backend: &mut self.backend,
             wheel: &mut self.wheel,
+            spare: None,
             writing: Writing::default(),
             is_draining: self.is_draining,
             now,

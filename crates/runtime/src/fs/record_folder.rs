@@ -4,8 +4,9 @@
 //!   write: N.part ── rename ──▶ N.record      a crash leaves a .part file, which the next list removes
 //! ```
 //! One process at a time has the folder: it holds a lock on the file `lock`, which the kernel gives back when the process ends,
-//! however it ends. Decides nothing about what is in the files. Nothing here is flushed to the disk: after a power failure, a
-//! file may have lost content, so its reader needs a checksum. All calls block.
+//! however it ends. Decides nothing about what is in the files. Only [`RecordFolder::flush_removals`] flushes anything to the disk:
+//! after a power failure, a file may have lost content, so its reader needs a checksum; the newest files may be missing, and files
+//! removed shortly before may be back. All calls block.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -18,10 +19,15 @@ const RECORD: &str = "record";
 /// Suffix of files that are being written.
 const PART: &str = "part";
 
+/// Largest number of a file. A damaged folder may name larger ones, behind which there would be no numbers for new files.
+const NUMBER_MAX: u64 = u64::MAX / 2;
+
 /// A locked folder.
 #[derive(Debug)]
 pub struct RecordFolder {
     path: PathBuf,
+    /// The folder itself.
+    entries: File,
     _lock: File,
 }
 
@@ -50,6 +56,7 @@ impl RecordFolder {
         match lock.try_lock() {
             Ok(()) => Ok(Some(RecordFolder {
                 path: path.to_owned(),
+                entries: File::open(path)?,
                 _lock: lock,
             })),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -82,7 +89,8 @@ impl RecordFolder {
             let Some((stem, suffix)) = name.to_str().and_then(|name| name.split_once('.')) else {
                 continue;
             };
-            let number = u64::from_str_radix(stem, 16).ok().filter(|_| stem.len() == 16);
+            let number = u64::from_str_radix(stem, 16).ok();
+            let number = number.filter(|number| stem.len() == 16 && *number <= NUMBER_MAX);
             match (number, suffix) {
                 (Some(number), RECORD) => found.push((number, entry.metadata()?.len())),
                 (Some(_), PART) => std::fs::remove_file(entry.path())?,
@@ -133,6 +141,15 @@ impl RecordFolder {
             _ => Ok(()),
         }
     }
+
+    /// Flushes the entries of the folder to the disk (fsync(2) of the directory): no power failure brings back a file that was
+    /// removed before.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn flush_removals(&self) -> io::Result<()> {
+        self.entries.sync_all()
+    }
 }
 
 #[cfg(test)]
@@ -154,9 +171,11 @@ mod tests {
         assert_eq!(folder.read(7, 3).unwrap(), b"abc");
         folder.remove(1).unwrap();
         folder.remove(1).unwrap();
+        folder.flush_removals().unwrap();
         // What a crash left, and what is somebody else's.
         std::fs::write(path.join("0000000000000009.part"), "half").unwrap();
         std::fs::write(path.join("notes.txt"), "mine").unwrap();
+        std::fs::write(path.join("ffffffffffffffff.record"), "damaged").unwrap();
         drop(folder);
         let folder = RecordFolder::open(&path).unwrap().unwrap();
         assert_eq!(folder.list().unwrap(), [(7, 4)]);

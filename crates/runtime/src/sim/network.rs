@@ -424,6 +424,14 @@ impl Backend for Network {
         })
     }
 
+    fn has_hung_up(&mut self, id: Id) -> bool {
+        let client = self.sockets.get_mut(id).map(|socket| socket.client);
+        client.is_some_and(|client| {
+            let wire = &self.wires[client];
+            wire.gone || wire.arriving.iter().any(|piece| matches!(piece, Piece::Eof))
+        })
+    }
+
     fn acknowledged(&mut self, id: Id) -> Option<u64> {
         let client = self.sockets.get_mut(id)?.client;
         self.wires[client].acknowledged

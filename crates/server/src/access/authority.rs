@@ -13,7 +13,7 @@ use crate::checked::{Answered, Checked, Guarded, Unanswered, Vouched};
 use crate::client_address::From;
 use crate::config::{Access, AuthUrl, Proxy, RequestHeader};
 use crate::own_fields::{HOP_BY_HOP, is_among};
-use crate::proxy::direct::{Direct, Pool};
+use crate::proxy::direct::{Direct, Keeping, Pool};
 use crate::proxy::head::{Follows, binds_connection, ends_here, write_request};
 use crate::proxy::places::{Found, Names, Place};
 use crate::request_id::RequestId;
@@ -86,6 +86,7 @@ pub(super) struct Authority {
     /// Fields of its answer for upstreams.
     copy: Vec<String>,
     timeout: Duration,
+    keeping: Keeping,
     host: RequestHeader,
 }
 
@@ -134,6 +135,10 @@ impl Authority {
             decisions: older.map_or_else(Arc::default, |older| Arc::clone(&older.decisions)),
             copy: access.copy.clone(),
             timeout: access.auth_timeout,
+            keeping: Keeping {
+                most: access.auth_keepalive as usize,
+                time: access.auth_keepalive_time,
+            },
             host: RequestHeader::for_host(host),
         })))
     }
@@ -286,7 +291,8 @@ impl Authority {
                 Err(error) => return Err(error),
             }
         }
-        let mut direct = Direct::open(&self.place, to, &self.decisions.open, until)?;
+        let (pool, open) = (&self.pool, &self.decisions.open);
+        let mut direct = pool.open(&self.place, to, self.keeping, open, until)?;
         self.decisions.opened();
         let read = self.talk(&mut direct, question, until)?;
         Ok(read.with(direct, question))

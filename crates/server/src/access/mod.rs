@@ -23,6 +23,7 @@ use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
 use crate::own_fields::is_among;
 use crate::path;
+use crate::proxy::direct::Pool;
 use crate::proxy::places::Names;
 pub(crate) use authority::Sender;
 use authority::{Authority, Desk, Question};
@@ -58,6 +59,8 @@ pub(crate) struct Gates {
     checks: Option<Arc<Checks>>,
     /// Host names of the servers that are asked.
     names: Names,
+    /// Idle connections to these servers.
+    pool: Arc<Pool>,
 }
 
 /// The rules of one site.
@@ -219,7 +222,7 @@ impl Gates {
         let mut names = Names::default();
         let mut gates = Vec::new();
         // Connections of other settings are not used again.
-        let pool = Arc::default();
+        let pool = Arc::<Pool>::default();
         for (site, config) in sites.enumerate() {
             let mut rules = Vec::with_capacity(config.access.len());
             for access in &config.access {
@@ -270,6 +273,7 @@ impl Gates {
         Ok(Gates {
             sites: gates,
             names,
+            pool,
             checks: Some(Arc::new(Checks {
                 verified,
                 under_way: Peers::default(),
@@ -294,6 +298,11 @@ impl Gates {
         rules
             .filter_map(|(site, rule)| Some(rule.authority.as_ref()?.report(site, &rule.access)))
             .collect()
+    }
+
+    /// Closes the idle connections to servers that are asked. Returns whether there were any.
+    pub(crate) fn close_idle(&self) -> bool {
+        self.pool.try_close_all()
     }
 
     /// Begins to look host names up. A process calls this once it does not fork any more.

@@ -29,6 +29,12 @@ const COPIES_MAX: usize = 32;
 const AUTH_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 const AUTH_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
+/// Most connections to a server of `auth` that are kept per rule and process.
+const AUTH_KEEPALIVE_MAX: u32 = 1_024;
+
+/// Shortest `auth-keepalive-time`.
+const AUTH_KEEPALIVE_TIME_MIN: Duration = Duration::from_secs(1);
+
 /// A table `[[access]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -55,6 +61,12 @@ pub struct Access {
     /// Time for its answer, the connection included.
     #[serde(default = "auth_timeout", deserialize_with = "values::duration")]
     pub auth_timeout: Duration,
+    /// Connections to it that are kept for later requests, per process; 0: none.
+    #[serde(default = "auth_keepalive")]
+    pub auth_keepalive: u32,
+    /// Time for which an unused connection to it is kept.
+    #[serde(default = "auth_keepalive_time", deserialize_with = "values::duration")]
+    pub auth_keepalive_time: Duration,
     /// TLS to it; `None`: the system's roots vouch for it.
     pub auth_tls: Option<ProxyTls>,
     /// Whether a client needs both an admitted network and what else the rule asks for.
@@ -64,6 +76,16 @@ pub struct Access {
 
 fn auth_timeout() -> Duration {
     Duration::from_secs(5)
+}
+
+/// As `keepalive` in `[[proxy]]`.
+fn auth_keepalive() -> u32 {
+    32
+}
+
+/// As `keepalive-time` in `[[proxy]]`.
+fn auth_keepalive_time() -> Duration {
+    Duration::from_secs(30)
 }
 
 fn auth<'de, D: Deserializer<'de>>(d: D) -> Result<Option<AuthUrl>, D::Error> {
@@ -267,11 +289,15 @@ impl Access {
     fn validate_auth(&self) -> Result<(), String> {
         let path = &self.path;
         let Some(auth) = &self.auth else {
-            let has_settings = !self.copy.is_empty() || self.auth_tls.is_some();
-            return match has_settings || self.auth_timeout != auth_timeout() {
+            let has_settings = !self.copy.is_empty()
+                || self.auth_tls.is_some()
+                || self.auth_timeout != auth_timeout()
+                || self.auth_keepalive != auth_keepalive()
+                || self.auth_keepalive_time != auth_keepalive_time();
+            return match has_settings {
                 true => Err(format!(
                     "the rule for `{path}` has settings of `auth` and asks no server; set `auth`, or remove `copy`, \
-                     `auth-timeout` and `auth-tls`"
+                     `auth-timeout`, `auth-keepalive`, `auth-keepalive-time` and `auth-tls`"
                 )),
                 false => Ok(()),
             };
@@ -301,6 +327,17 @@ impl Access {
         if !(AUTH_TIMEOUT_MIN..=AUTH_TIMEOUT_MAX).contains(&self.auth_timeout) {
             return Err(format!(
                 "`auth-timeout` of the rule for `{path}` is out of range; write a time from 10ms to 60s"
+            ));
+        }
+        if self.auth_keepalive > AUTH_KEEPALIVE_MAX {
+            return Err(format!(
+                "`auth-keepalive` of the rule for `{path}` keeps too many connections; the maximum is {AUTH_KEEPALIVE_MAX}"
+            ));
+        }
+        if self.auth_keepalive_time < AUTH_KEEPALIVE_TIME_MIN {
+            return Err(format!(
+                "`auth-keepalive-time` of the rule for `{path}` is too short; the minimum is 1s, and `auth-keepalive = 0` \
+                 keeps no connection"
             ));
         }
         if let Some(tls) = &self.auth_tls {
@@ -435,6 +472,19 @@ mod tests {
             (
                 "path = '/a'\nauth = 'http://a/'\nauth-timeout = '61s'",
                 "10ms to 60s",
+            ),
+            ("path = '/a'\nallow = 'all'\nauth-keepalive = 1", "asks no server"),
+            (
+                "path = '/a'\nallow = 'all'\nauth-keepalive-time = '9s'",
+                "asks no server",
+            ),
+            (
+                "path = '/a'\nauth = 'http://a/'\nauth-keepalive = 1025",
+                "the maximum is 1024",
+            ),
+            (
+                "path = '/a'\nauth = 'http://a/'\nauth-keepalive-time = '999ms'",
+                "the minimum is 1s",
             ),
             (
                 "path = '/a'\nauth = 'http://a/'\n[auth-tls]\nca = 'c'",

@@ -3,42 +3,32 @@
 //!
 //! ```text
 //!   open ─▶ exchange ─▶ Pool::put ─┬─ Pool::take ─▶ exchange
-//!             (Direct)             └─ 30 seconds, or the server closes it: Pool::sweep
+//!             (Direct)             ├─ its time is over, or the server closes it: Pool::sweep
+//!                                  └─ descriptors or memory run short: Pool::try_close_all
 //! ```
-//! Decides which connections may carry another exchange, how many are kept, and for how long. What a response means, and
-//! whether something follows it, only the caller knows. The connections of `[[proxy]]` belong to event loops instead.
+//! Decides which connections may carry another exchange, and closes them in time. How many are kept, and for how long, the
+//! caller says for each place; what a response means, and whether something follows it, only the caller knows. The
+//! connections of `[[proxy]]` belong to event loops instead.
 
 use super::channel::Channel;
 use super::places::Place;
 use runtime::clock;
+use runtime::machine::is_out_of_descriptors;
 use runtime::rounds::{Connection, Rounds, Turn};
 use runtime::session::Upstream;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use units::{Duration, Instant};
 
-/// Most idle connections.
+/// Which idle connections to a place are kept.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
-    /// To one place.
-    of_place: usize,
-    /// To all places of a pool.
-    of_pool: usize,
+pub(crate) struct Keeping {
+    /// Most of them at a time.
+    pub(crate) most: usize,
+    /// Time for which each is kept.
+    pub(crate) time: Duration,
 }
-
-impl Default for Bounds {
-    /// To one place as many as `keepalive` in `[[proxy]]` keeps by default; in all, as many as may be in use at a time.
-    fn default() -> Bounds {
-        Bounds {
-            of_place: 32,
-            of_pool: 64,
-        }
-    }
-}
-
-/// Time for which an idle connection is kept, as `keepalive-time` in `[[proxy]]`.
-const KEPT_FOR: Duration = Duration::from_secs(30);
 
 /// Time between two looks at all idle connections.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -81,6 +71,7 @@ pub(crate) struct Direct {
     channel: Option<Channel>,
     place: Arc<Place>,
     to: Arc<Upstream>,
+    keeping: Keeping,
     /// The response so far, in HTTP/1.1.
     text: Vec<u8>,
     /// When it became idle.
@@ -88,13 +79,14 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// Connects, and blocks this thread until then at most.
+    /// Connects, and blocks this thread until then at most. Between exchanges, the connection is kept as `keeping` says.
     ///
     /// # Errors
     /// The connection is refused, the time is over, or why its TLS cannot begin.
-    pub(crate) fn open(
+    fn open(
         place: &Arc<Place>,
         to: &Arc<Upstream>,
+        keeping: Keeping,
         gauge: &Gauge,
         until: Instant,
     ) -> io::Result<Direct> {
@@ -107,6 +99,7 @@ impl Direct {
             channel: opened.transpose().map_err(io::Error::other)?,
             place: Arc::clone(place),
             to: Arc::clone(to),
+            keeping,
             text: Vec::new(),
             since: now,
         })
@@ -164,6 +157,11 @@ impl Direct {
         self.connection.send(&unsent, clock::now() + FLUSH).is_ok()
     }
 
+    /// Whether it has been idle for too long.
+    fn is_old(&self, now: Instant) -> bool {
+        now.since(self.since) >= self.keeping.time
+    }
+
     /// Takes what arrived during a rest. Returns whether another request may follow.
     fn look(&mut self, now: Instant) -> bool {
         let Ok(arrived) = self.connection.arrived() else {
@@ -188,7 +186,6 @@ impl Direct {
 /// Idle connections of a process, the one that has been idle longest first.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    bounds: Bounds,
     idle: Mutex<Vec<Direct>>,
     /// From the first idle connection on. `None`: the system had no thread.
     sweeper: OnceLock<Option<Rounds>>,
@@ -197,6 +194,26 @@ pub(crate) struct Pool {
 impl Pool {
     fn lock(&self) -> MutexGuard<'_, Vec<Direct>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects as [`Direct::open`]. If the process has no descriptor left, all idle connections are closed for this one.
+    ///
+    /// # Errors
+    /// Those of [`Direct::open`].
+    pub(crate) fn open(
+        &self,
+        place: &Arc<Place>,
+        to: &Arc<Upstream>,
+        keeping: Keeping,
+        gauge: &Gauge,
+        until: Instant,
+    ) -> io::Result<Direct> {
+        match Direct::open(place, to, keeping, gauge, until) {
+            Err(error) if is_out_of_descriptors(&error) && self.close_all() => {
+                Direct::open(place, to, keeping, gauge, until)
+            }
+            opened => opened,
+        }
     }
 
     /// The connection to this address of a place that became idle last, if one can carry another request.
@@ -208,26 +225,25 @@ impl Pool {
                 let at = idle.iter().rposition(is_it)?;
                 idle.remove(at)
             };
-            if now.since(direct.since) < KEPT_FOR && direct.look(now) {
+            if !direct.is_old(now) && direct.look(now) {
                 return Some(direct);
             }
         }
     }
 
-    /// Keeps a connection after a complete response, if it can carry another request. At a limit, the one that has been
-    /// idle longest is closed.
+    /// Keeps a connection after a complete response, if it can carry another request. At the limit of its place, the one that
+    /// has been idle longest is closed.
     pub(crate) fn put(self: &Arc<Pool>, mut direct: Direct, now: Instant) {
-        if !direct.rest(now) {
+        let most = direct.keeping.most;
+        if most == 0 || !direct.rest(now) {
             return;
         }
         let place = Arc::clone(&direct.place);
         let mut idle = self.lock();
         idle.push(direct);
         let is_same = |one: &Direct| Arc::ptr_eq(&one.place, &place);
-        let excess = match idle.iter().filter(|one| is_same(one)).count() > self.bounds.of_place {
-            true => idle.iter().position(is_same),
-            false => (idle.len() > self.bounds.of_pool).then_some(0),
-        };
+        let is_full = idle.iter().filter(|one| is_same(one)).count() > most;
+        let excess = idle.iter().position(is_same).filter(|_| is_full);
         // Closed once the lock is free.
         let closed = excess.map(|at| idle.remove(at));
         drop(idle);
@@ -254,10 +270,25 @@ impl Pool {
         self.lock().retain(|one| !Arc::ptr_eq(&one.place, place));
     }
 
+    /// Closes all idle connections, so that others get their descriptors and memory. Returns whether there were any.
+    fn close_all(&self) -> bool {
+        let closed = std::mem::take(&mut *self.lock());
+        !closed.is_empty()
+    }
+
+    /// As [`Pool::close_all`], for a thread that must not wait: while another one looks at them, none is closed.
+    pub(crate) fn try_close_all(&self) -> bool {
+        let closed = match self.idle.try_lock() {
+            Ok(mut idle) => std::mem::take(&mut *idle),
+            Err(TryLockError::Poisoned(poisoned)) => std::mem::take(&mut *poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        !closed.is_empty()
+    }
+
     /// Closes connections that have been idle for too long or that the server has closed.
     fn sweep(&self, now: Instant) {
-        self.lock()
-            .retain_mut(|one| now.since(one.since) < KEPT_FOR && one.look(now));
+        self.lock().retain_mut(|one| !one.is_old(now) && one.look(now));
     }
 }
 
@@ -269,6 +300,11 @@ mod tests {
     use crate::proxy::places::{Found, Names};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+
+    const KEEPING: Keeping = Keeping {
+        most: 3,
+        time: Duration::from_secs(30),
+    };
 
     /// A place at which each connection answers each byte with the next one.
     struct World {
@@ -292,24 +328,26 @@ mod tests {
                 place: Arc::new(place),
                 to,
                 gauge: Gauge::default(),
-                pool: World::pool(Bounds::default()),
+                pool: World::pool(),
                 listener,
             }
         }
 
         /// A pool that is swept by tests alone.
-        fn pool(bounds: Bounds) -> Arc<Pool> {
-            let pool = Arc::new(Pool {
-                bounds,
-                ..Pool::default()
-            });
+        fn pool() -> Arc<Pool> {
+            let pool = Arc::new(Pool::default());
             pool.sweeper.set(None).unwrap();
             pool
         }
 
         fn open(&self) -> (Direct, TcpStream) {
+            self.open_to_keep(KEEPING)
+        }
+
+        fn open_to_keep(&self, keeping: Keeping) -> (Direct, TcpStream) {
             let until = clock::now() + Duration::from_secs(20);
-            let direct = Direct::open(&self.place, &self.to, &self.gauge, until).unwrap();
+            let opened = self.pool.open(&self.place, &self.to, keeping, &self.gauge, until);
+            let direct = opened.unwrap();
             (direct, self.listener.accept().unwrap().0)
         }
 
@@ -376,7 +414,7 @@ mod tests {
     fn idle_connections_have_a_bound_and_a_time() {
         let world = World::new();
         let start = Instant::from_nanos(1);
-        let most = Bounds::default().of_place as u64;
+        let most = KEEPING.most as u64;
         let mut far = Vec::new();
         for at in 0..=most {
             let (direct, end) = world.open();
@@ -387,13 +425,13 @@ mod tests {
         assert_eq!(world.gauge.get(), most);
         assert_eq!(far[0].read(&mut [0]).unwrap(), 0);
         // The others are kept for their time, to the moment.
-        let end = start + Duration::from_secs(1) + KEPT_FOR;
+        let end = start + Duration::from_secs(1) + KEEPING.time;
         world.pool.sweep(Instant::from_nanos(end.as_nanos() - 1));
         assert_eq!(world.gauge.get(), most);
         world.pool.sweep(end);
         assert_eq!(world.gauge.get(), most - 1);
         let last = start + Duration::from_secs(most);
-        assert!(world.take(last + KEPT_FOR).is_none(), "all are too old");
+        assert!(world.take(last + KEEPING.time).is_none(), "all are too old");
         assert_eq!(world.gauge.get(), 0);
         // All connections to a place can be closed.
         let (direct, end) = world.open();
@@ -404,23 +442,26 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_has_a_bound_over_all_places() {
-        let pool = World::pool(Bounds {
-            of_place: 2,
-            of_pool: 5,
-        });
+    fn each_place_has_its_own_bound() {
+        let pool = World::pool();
         let worlds: Vec<World> = (0..3).map(|_| World::new()).collect();
         let now = Instant::from_nanos(1);
         let mut far = Vec::new();
-        for world in &worlds {
-            for _ in 0..3 {
-                let (direct, end) = world.open();
+        for (most, world) in worlds.iter().enumerate() {
+            for _ in 0..4 {
+                let (direct, end) = world.open_to_keep(Keeping { most, ..KEEPING });
                 far.push(end);
                 pool.put(direct, now);
             }
         }
-        // Two of each place, and of those the five that became idle last.
-        let open: Vec<u64> = worlds.iter().map(|world| world.gauge.get()).collect();
-        assert_eq!(open, [1, 2, 2]);
+        let open = || worlds.iter().map(|world| world.gauge.get()).collect::<Vec<_>>();
+        assert_eq!(open(), [0, 1, 2]);
+        // When descriptors or memory run short, none is kept, and the next one is.
+        assert!(pool.try_close_all() && !pool.close_all());
+        assert_eq!(open(), [0, 0, 0]);
+        let (direct, end) = worlds[1].open_to_keep(Keeping { most: 1, ..KEEPING });
+        pool.put(direct, now);
+        assert_eq!(open(), [0, 1, 0]);
+        drop(end);
     }
 }

@@ -175,6 +175,11 @@ impl Http2 {
         if !self.turn.is_under_way() {
             tx.head.append(&mut self.pending);
             if self.phase == Phase::Closed {
+                // The driver reports when the last words were sent, and closes the connection then.
+                if !tx.head.is_empty() {
+                    let until = now + cx.state.limits.write_timeout;
+                    self.turn.begin(tx.head.len(), now, until);
+                }
                 return Action::Close;
             }
             if self.phase == Phase::Open {

@@ -20,6 +20,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let ground = Ground {
             backend: &mut self.backend,
             wheel: &mut self.wheel,
+            spare: Some(&*self.service),
             writing: self.bounds.manner.writing,
             is_draining: self.control.is_draining(),
             now: self.now,
@@ -120,6 +121,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     #[cold]
     pub(super) fn close_parked(&mut self) -> bool {
         let (peers, mut ground) = self.peers();
-        peers.close_parked(&mut ground)
+        let were_parked = peers.close_parked(&mut ground);
+        self.service.close_idle() || were_parked
     }
 }

@@ -81,6 +81,8 @@ struct Shared {
     purges_before: u64,
     index: Mutex<Index>,
     folder: OnceLock<RecordFolder>,
+    /// Held while files are removed, so that who has waited for it finds them removed.
+    sweeping: Mutex<()>,
     /// Seconds of civil time of the last attempt to take the folder.
     tried: AtomicI64,
     complained: AtomicI64,
@@ -121,6 +123,7 @@ impl Disk {
             purges_before: purges.count(),
             index: Mutex::new(Index::new(config.disk_size.0, config.policy)),
             folder: OnceLock::new(),
+            sweeping: Mutex::new(()),
             tried: AtomicI64::new(i64::MIN),
             complained: AtomicI64::new(i64::MIN),
             reading_since: AtomicI64::new(IDLE),
@@ -215,9 +218,15 @@ impl Disk {
         self.shared.lock().drop_all(is_picked)
     }
 
-    /// Removes the files of what was dropped. Blocks.
+    /// Removes the files of what was dropped, for good: not even a power failure brings them back. Blocks.
     pub(super) fn sweep(&self, now: UnixTime) {
         self.shared.sweep(now);
+        if let Some(folder) = self.shared.folder.get()
+            && let Err(error) = folder.flush_removals()
+        {
+            self.shared
+                .complain("removed files may be back after a power failure", &error, now);
+        }
     }
 
     pub(super) fn report(&self) -> DiskReport {
@@ -351,6 +360,7 @@ impl Shared {
 
     fn sweep(&self, now: UnixTime) {
         let Some(folder) = self.folder.get() else { return };
+        let _sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let unlinks = self.lock().take_unlinks();
         for (number, size) in unlinks {
             match folder.remove(number) {
@@ -402,7 +412,7 @@ impl Shared {
     /// Reads a response into memory. One that is torn is dropped.
     fn load(&self, place: Place, now: UnixTime) {
         let Some(folder) = self.folder.get() else { return };
-        let Some(len) = self.lock().len_of(place) else {
+        let Some((len, is_its)) = self.lock().expected(place) else {
             return;
         };
         let Some(charge) = self.store.reserve(len) else {
@@ -417,7 +427,8 @@ impl Shared {
                 return self.lock().drop_at(place);
             }
         };
-        let record = Record::parse(&file, len).filter(|record| record.has_intact_body(&file));
+        let record = Record::parse(&file, len);
+        let record = record.filter(|record| is_its(record) && record.has_intact_body(&file));
         let Some(record) = record else {
             let torn = io::Error::new(io::ErrorKind::InvalidData, "it is not as it was written");
             self.complain("a file was removed", &torn, now);

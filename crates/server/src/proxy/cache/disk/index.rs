@@ -149,9 +149,13 @@ impl Index {
         self.at(place).is_some()
     }
 
-    /// Length of the file of an entry.
-    pub(super) fn len_of(&self, place: Place) -> Option<u64> {
-        self.at(place)?.len
+    /// Length of the file of an entry, and whether a record from there is that of the entry.
+    pub(super) fn expected(&self, place: Place) -> Option<(u64, impl Fn(&Record) -> bool + use<>)> {
+        let entry = self.at(place)?;
+        let (key, names, variant) = (Arc::clone(&entry.key), entry.names.clone(), entry.variant.clone());
+        let is_its =
+            move |record: &Record| *record.key == *key && record.names == names && record.variant == variant;
+        Some((entry.len?, is_its))
     }
 
     /// Replaces an entry by one that is to be written. `None`: the folder is not open.

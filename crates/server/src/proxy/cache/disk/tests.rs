@@ -250,6 +250,201 @@ fn a_disk_that_fails_costs_no_response() {
     assert_eq!(disk(&rig).report().entries, 0);
 }
 
+/// Targets and their content: empty, of a byte, around the ends of blocks of the disk, of many blocks, and behind a head that
+/// the first read does not reach the end of.
+fn assorted() -> Vec<(String, String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for len in [0, 1, 3_700, 4_096, 8_192, 300_000] {
+        // No two bytes 251 apart are equal in two targets: bytes of one never pass for those of another.
+        let content = (0..len).map(|at| ((at + len) % 251) as u8).collect();
+        all.push((format!("/{len}"), FRESH.to_owned(), content));
+    }
+    let long = format!("{FRESH}\nX-Long: {}", "x".repeat(6_000));
+    all.push(("/long".to_owned(), long, b"behind a long head".to_vec()));
+    all
+}
+
+/// The bytes of all files, by path.
+fn contents(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let all = records(folder).into_iter();
+    all.map(|(path, _)| (path.clone(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+/// Puts these files in place of all others.
+fn restore(folder: &Path, files: &[(std::path::PathBuf, Vec<u8>)]) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    for (path, content) in files {
+        std::fs::write(path, content).unwrap();
+    }
+}
+
+/// Nothing is left of what was damaged, and the budget holds.
+fn assert_tidy(rig: &Rig, folder: &Path, why: &str) {
+    settle(rig);
+    let report = disk(rig).report();
+    let found = records(folder);
+    let bytes: u64 = found.iter().map(|(_, len)| super::index::rounded(*len)).sum();
+    assert_eq!(
+        (bytes, found.len() as u64),
+        (report.bytes, report.entries),
+        "{why}"
+    );
+    assert!(report.bytes <= report.bytes_max, "{why}: {report:?}");
+    let is_part = |path: &Path| path.extension().is_some_and(|suffix| suffix == "part");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let parts = entries.filter(|entry| is_part(&entry.as_ref().unwrap().path()));
+    assert_eq!(parts.count(), 0, "{why}");
+}
+
+/// What a power failure leaves of a file whose blocks were on their way to the disk.
+type Damage = fn(&mut Vec<u8>, usize);
+
+const DAMAGES: [(&str, Damage); 5] = [
+    ("cut", |file, at| file.truncate(at)),
+    // The length is written, the blocks are not.
+    ("zeros from", |file, at| file[at..].fill(0)),
+    ("zeros before", |file, at| file[..at].fill(0)),
+    // The blocks were written in another order, or hold what was there before.
+    ("turned at", |file, at| file.rotate_left(at)),
+    ("old bytes from", |file, at| {
+        for byte in &mut file[at..] {
+            *byte = byte.wrapping_add(1);
+        }
+    }),
+];
+
+#[test]
+fn after_a_power_failure_responses_are_right_or_requested_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let all = assorted();
+    let rig = start(&config);
+    for (target, head, content) in &all {
+        assert!(rig.get(target, "", 200, head, content).2);
+    }
+    settle(&rig);
+    end(rig);
+    let files = contents(folder.path());
+    assert_eq!(files.len(), all.len());
+    let mut served = 0;
+    for (damage, apply) in DAMAGES {
+        // Cuts in each part of the magic, lengths, checksums, head and content, and at the ends of blocks.
+        for at in [
+            0, 1, 7, 8, 10, 12, 16, 20, 22, 24, 26, 28, 29, 60, 200, 4_095, 4_096, 4_097, 6_200, 8_192,
+            299_000,
+        ] {
+            let why = format!("{damage} {at}");
+            let mut left = files.clone();
+            for (_, content) in &mut left {
+                let at = at.min(content.len());
+                apply(content, at);
+            }
+            let is_whole = |target: usize| left[target].1 == files[target].1;
+            restore(folder.path(), &left);
+            let rig = start(&config);
+            assert_tidy(&rig, folder.path(), &why);
+            for (number, (target, head, content)) in all.iter().enumerate() {
+                // The upstream has changed its mind: what it says now is told apart from what was stored.
+                let (status, got, asked) = rig.get(target, "", 200, head, b"another");
+                let expected = match asked {
+                    true => b"another",
+                    false => &content[..],
+                };
+                assert!(status == 200 && got == expected, "{why}: {target}");
+                assert_eq!(asked, !is_whole(number), "{why}: {target}");
+                served += usize::from(!asked);
+            }
+            assert_tidy(&rig, folder.path(), &why);
+            end(rig);
+        }
+    }
+    assert!(served > 100, "{served}: most files were damaged in all rounds");
+}
+
+/// Any of the creations and removals of the last seconds may have reached the disk, and the others not.
+#[test]
+fn after_a_power_failure_the_newest_file_of_a_response_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let rig = start(&config);
+    let mut ever = std::collections::BTreeMap::new();
+    let mut versions = Vec::new();
+    for version in 1..=4_u8 {
+        assert!(asks(&rig, "/a", "Cache-Control: no-cache", &[version]));
+        for (path, content) in contents(folder.path()) {
+            if ever.insert(path.clone(), content).is_none() {
+                versions.push((path, version));
+            }
+        }
+    }
+    end(rig);
+    assert_eq!(versions.len(), 4, "each version has a file of its own");
+    for subset in 0..16_u32 {
+        let is_there = |at: usize| subset & (1 << at) != 0;
+        let kept: Vec<_> = (0..4).filter(|at| is_there(*at)).collect();
+        let left: Vec<_> = kept
+            .iter()
+            .map(|&at| (versions[at].0.clone(), ever[&versions[at].0].clone()))
+            .collect();
+        restore(folder.path(), &left);
+        // A file that was being written.
+        std::fs::write(folder.path().join("00000000000000ff.part"), b"weircch2").unwrap();
+        let rig = start(&config);
+        assert_tidy(&rig, folder.path(), &format!("{kept:?}"));
+        let (_, got, asked) = rig.get("/a", "", 200, FRESH, b"new");
+        let newest = kept.last().map(|&at| versions[at].1);
+        assert_eq!(
+            (got, asked),
+            newest.map_or((b"new".to_vec(), true), |version| (vec![version], false))
+        );
+        settle(&rig);
+        assert_eq!(
+            records(folder.path()).len(),
+            1,
+            "{kept:?}: older ones are removed"
+        );
+        end(rig);
+    }
+}
+
+/// The files change while the index is in memory.
+#[test]
+fn files_that_are_not_those_of_the_index_are_not_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let rig = start(&config);
+    let targets = ["/one", "/two", "/cut", "/gone", "/grown", "/kept"];
+    for target in targets {
+        assert!(asks(&rig, target, "", target.as_bytes()));
+    }
+    let files = contents(folder.path());
+    rig.cache.store.remove_all(|_| true);
+    // The first two are of one length, and change places.
+    std::fs::write(&files[0].0, &files[1].1).unwrap();
+    std::fs::write(&files[1].0, &files[0].1).unwrap();
+    std::fs::write(&files[2].0, &files[2].1[..40]).unwrap();
+    std::fs::remove_file(&files[3].0).unwrap();
+    let grown = [&files[4].1[..], b"more"].concat();
+    std::fs::write(&files[4].0, grown).unwrap();
+    for (at, target) in targets.iter().enumerate() {
+        let (_, content, asked) = rig.get(target, "", 200, FRESH, b"another");
+        let is_served = at >= 4;
+        assert_eq!(asked, !is_served, "{target}");
+        let expected = if is_served { target.as_bytes() } else { b"another" };
+        assert_eq!(content, expected, "{target}");
+        settle(&rig);
+    }
+    assert_eq!(count(&rig, Count::DiskErrors), 4);
+    // Nothing of them comes to light later: what is stored now is served.
+    rig.cache.store.remove_all(|_| true);
+    for target in &targets[..4] {
+        assert!(!asks(&rig, target, "", b"another"), "{target}");
+    }
+}
+
 fn entry(number: u64) -> Entry {
     let terms = Terms {
         asked: UnixTime::from_secs(0),
