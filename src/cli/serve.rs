@@ -193,10 +193,42 @@ pub(crate) struct Flags {
     )]
     index: Vec<String>,
 
-    /// Lists directories that have no index file (HTML, or JSON if the client prefers it)
+    /// Lists directories that have no index file (HTML, or JSON if the client prefers it), with search, orders and pages
     #[arg(long, env = "WEIR_LISTING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     listing: Option<bool>,
+
+    /// Shows README.md or README.txt of a directory below its listing [default: true]
+    #[arg(long, env = "WEIR_LISTING_README", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    listing_readme: Option<bool>,
+
+    /// Path on this site of a style sheet for listings, as in /listing.css
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "WEIR_LISTING_STYLESHEET",
+        help_heading = "Files"
+    )]
+    listing_stylesheet: Option<String>,
+
+    /// HTML at the start of each listing, not escaped
+    #[arg(
+        long,
+        value_name = "HTML",
+        env = "WEIR_LISTING_HEADER",
+        help_heading = "Files"
+    )]
+    listing_header: Option<String>,
+
+    /// HTML at the end of each listing, not escaped
+    #[arg(
+        long,
+        value_name = "HTML",
+        env = "WEIR_LISTING_FOOTER",
+        help_heading = "Files"
+    )]
+    listing_footer: Option<String>,
 
     /// Serves names that begin with a dot (.well-known is always served)
     #[arg(long, env = "WEIR_HIDDEN", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -656,6 +688,10 @@ impl Flags {
             line_order,
             replay_delays,
             listing,
+            listing_readme,
+            listing_stylesheet,
+            listing_header,
+            listing_footer,
             hidden,
             symlinks,
             compress,

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use runtime::fs::{VersionError, VersionFolder, VersionLinks};
+use runtime::process::privilege;
 use serde_json::{Value, json};
 use server::config::{Config, HostName};
 
@@ -65,7 +66,7 @@ impl Turn {
     /// `Usage` for a site or version that does not exist, `System` for one that cannot be read.
     pub(super) fn of(config: &Config, host: Option<&str>, to: To<'_>) -> Result<Turn, Failure> {
         let folder = find(config, host)?.folder;
-        let before = folder.links().map_err(failure)?;
+        let before = folder.links().map_err(|error| failure(error, &folder))?;
         let name = match to {
             To::Version(name) => name,
             To::Previous => before.previous.as_deref().ok_or_else(|| {
@@ -77,7 +78,7 @@ impl Turn {
                 ))
             })?,
         };
-        folder.check(name).map_err(failure)?;
+        folder.check(name).map_err(|error| failure(error, &folder))?;
         let after = match name == before.current {
             // It may have been chosen by hand, and not be in force yet.
             true => before.clone(),
@@ -101,7 +102,7 @@ impl Turn {
         let made = self
             .folder
             .set(&self.after)
-            .map_err(failure)
+            .map_err(|error| failure(error, &self.folder))
             .and_then(|()| open());
         if made.is_err()
             && let Err(error) = self.folder.set(&self.before)
@@ -175,11 +176,14 @@ fn find<'c>(config: &'c Config, host: Option<&str>) -> Result<Site<'c>, Failure>
     }))
 }
 
-fn failure(error: VersionError) -> Failure {
+/// A failure with the versions in this folder.
+fn failure(error: VersionError, folder: &VersionFolder) -> Failure {
     match error {
         VersionError::Refused(..) => Failure::System(format!(
-            "{error}; the user of the server needs write permission for the folder of the versions, and read permission for the \
-             versions"
+            "{error}; user {}, as which the server runs, needs write permission for `{}`, and read permission for the versions \
+             in it",
+            privilege::current().0,
+            folder.path().display()
         )),
         _ => Failure::Usage(error.to_string()),
     }

@@ -44,6 +44,7 @@
 //! - `line`: a line whose rate was declared: what is sent keeps to it, and in which order
 //! - `reload`: every key that a reload can change, over every strategy
 //! - `slow`: clients that take their time, and disks that do
+//! - `listings`: directories without an index: order, pages, search, README, theme, and hostile names in them
 //! - `listeners`: addresses with a strategy and limits of their own
 //! - `log_daemons`: logs that go to syslog and to the journal
 //! - `load`: a reload and a stop while clients ask lose no request
@@ -95,6 +96,7 @@ mod http3;
 mod limited;
 mod line;
 mod listeners;
+mod listings;
 mod live;
 mod load;
 mod log_daemons;

@@ -339,6 +339,29 @@ const SIZES: &[Case] = &[
         },
     },
     Case {
+        keys: &[
+            "listing-readme",
+            "listing-stylesheet",
+            "listing-header",
+            "listing-footer",
+        ],
+        before: "listing = true\nlisting-header = '<p>one'",
+        after: "listing = true\nlisting-readme = false\nlisting-stylesheet = '/a.css'\nlisting-header = '<p>two'\n\
+                listing-footer = '<p>end'",
+        check: |server, _, is_after| {
+            let text = asked(server, "/read/", &[]).text();
+            for (part, is_seen) in [
+                ("<p>one", !is_after),
+                ("about this folder", !is_after),
+                ("<p>two", is_after),
+                ("<p>end", is_after),
+                ("href=\"/a.css\"", is_after),
+            ] {
+                assert_eq!(text.contains(part), is_seen, "{part}: {text}");
+            }
+        },
+    },
+    Case {
         keys: &["max-fields"],
         before: "max-fields = 100",
         after: "max-fields = 10",
@@ -689,6 +712,7 @@ fn tree() -> Tree {
             ("dir/index.html", "index"),
             ("dir/home.html", "home"),
             ("bare/x.txt", "x"),
+            ("read/README.md", "about this folder"),
             (".dot", "dot"),
             ("made.js", "let plain = 1;"),
             ("made.js.br", "sibling"),

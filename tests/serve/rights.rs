@@ -11,7 +11,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 /// A user and group that no system gives rights to; numbers need no entry.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 pub(crate) const USER: &str = "65534:65534";
 
 /// Fields of `/proc/PID/status`.

@@ -6,12 +6,14 @@ use crate::serve::control::ctl;
 use crate::serve::on_every_strategy;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::rights::{NOBODY, USER, skipped};
 use crate::serve::tree::Tree;
 use crate::serve::upgrade::Line;
 use crate::serve::wire::{Connection, find, head};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -450,6 +452,53 @@ fn the_folder_alone_can_be_within_reach() {
     assert_eq!(content(&server, "/a.txt"), "2");
     site(&tree.join("control"), &["rollback"]);
     assert_eq!(content(&server, "/a.txt"), "1");
+}
+
+/// A server whose user may read the versions, but not change the links beside them.
+fn links_that_its_user_may_not_change_stay(strategy: Strategy) {
+    let tree = tree();
+    if skipped(&tree) {
+        return;
+    }
+    // The user may make the socket, and nothing in the folder of the versions.
+    std::fs::create_dir(tree.join("run")).expect("a folder of the tree");
+    chown(tree.join("run"), Some(NOBODY), Some(NOBODY)).expect("root");
+    tree.replace(
+        "weir.toml",
+        format!("versions = 'www'\ncontrol = 'run/control'\nuser = '{USER}'\n"),
+    );
+    let (server, socket) = (launch(strategy, &tree).start(), tree.join("run/control"));
+    let folder = tree.join("www").display().to_string();
+    let (code, said) = ctl(&socket, &["site", "switch", "v2"]);
+    assert_eq!(code, 4, "{said}");
+    for part in [
+        "ermission denied",
+        &format!("user {NOBODY}"),
+        &format!("write permission for `{folder}`"),
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(
+        (link(&tree, "www/current"), link(&tree, "www/previous")),
+        (Some("v1".into()), None)
+    );
+    assert_eq!(content(&server, "/a.txt"), "1");
+    assert!(
+        !server.stderr().contains("cannot be set back"),
+        "{}",
+        server.stderr()
+    );
+    // The permission is enough: the server needs no restart.
+    chown(tree.join("www"), Some(NOBODY), Some(NOBODY)).expect("root");
+    site(&socket, &["switch", "v2"]);
+    assert_eq!(content(&server, "/a.txt"), "2");
+    assert_eq!(link(&tree, "www/previous"), Some("v1".into()));
+}
+
+mod other_users {
+    use super::*;
+    on_strategy!(loops, LOOPS: links_that_its_user_may_not_change_stay);
+    on_strategy!(process_loops, PROCESS_LOOPS: links_that_its_user_may_not_change_stay);
 }
 
 #[test]

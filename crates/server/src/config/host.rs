@@ -97,6 +97,14 @@ pub struct Host {
     pub index: Option<Vec<String>>,
     /// See [`Config::listing`].
     pub listing: Option<bool>,
+    /// See [`Config::listing_readme`].
+    pub listing_readme: Option<bool>,
+    /// See [`Config::listing_stylesheet`].
+    pub listing_stylesheet: Option<String>,
+    /// See [`Config::listing_header`].
+    pub listing_header: Option<String>,
+    /// See [`Config::listing_footer`].
+    pub listing_footer: Option<String>,
     /// See [`Config::hidden`].
     pub hidden: Option<bool>,
     /// See [`Config::symlinks`].
@@ -218,6 +226,10 @@ impl Host {
             cache_size,
             index,
             listing,
+            listing_readme,
+            listing_stylesheet,
+            listing_header,
+            listing_footer,
             hidden,
             symlinks,
             compress,

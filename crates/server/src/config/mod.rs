@@ -204,6 +204,14 @@ pub struct Config {
     pub index: Vec<String>,
     /// Whether directories without an index are listed (HTML, or JSON if `Accept` prefers it).
     pub listing: bool,
+    /// Whether a listing shows the README of its directory.
+    pub listing_readme: bool,
+    /// Path of a style sheet of the site for listings; empty: none.
+    pub listing_stylesheet: String,
+    /// HTML at the start of each listing; empty: none.
+    pub listing_header: String,
+    /// HTML at the end of each listing; empty: none.
+    pub listing_footer: String,
     /// Whether names that begin with a dot are served (`.well-known` always is).
     pub hidden: bool,
     /// Whether symbolic links inside the root are followed. Links out of the root never are.
@@ -442,6 +450,10 @@ impl Default for Config {
             line_order: LineOrder::default(),
             index: vec!["index.html".to_owned()],
             listing: false,
+            listing_readme: true,
+            listing_stylesheet: String::new(),
+            listing_header: String::new(),
+            listing_footer: String::new(),
             hidden: false,
             symlinks: true,
             compress: true,
@@ -812,6 +824,16 @@ impl Config {
                 "only the JSON format has fields for it; set `log-format = \"json\"` (`--log-format json`), too",
             ));
         }
+        let of_hosts = self
+            .host
+            .iter()
+            .filter_map(|host| host.listing_stylesheet.as_deref());
+        for sheet in of_hosts
+            .chain([&*self.listing_stylesheet])
+            .filter(|sheet| !sheet.is_empty())
+        {
+            values::site_path(sheet).map_err(|why| ConfigError::invalid("listing-stylesheet", why))?;
+        }
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
@@ -967,11 +989,23 @@ impl Config {
             )
         };
         parts(self) == parts(other)
+            && (!self.listing || self.same_listings(other))
             && (&self.root, &self.index, &self.types) == (&other.root, &other.index, &other.types)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
             && self.security_headers == other.security_headers
             && self.tilde == other.tilde
             && self.behavior == other.behavior
+    }
+
+    /// Whether listings have the same theme, and the same rules keep READMEs out of them.
+    fn same_listings(&self, other: &Config) -> bool {
+        let theme =
+            |c: &Config| [&c.listing_stylesheet, &c.listing_header, &c.listing_footer].map(String::clone);
+        let same_rules =
+            (&self.access, &self.redirect, &self.proxy) == (&other.access, &other.redirect, &other.proxy);
+        theme(self) == theme(other)
+            && self.listing_readme == other.listing_readme
+            && (!self.listing_readme || same_rules)
     }
 
     /// Keys whose values differ from `running` and take effect only at the next start.

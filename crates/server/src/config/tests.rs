@@ -431,3 +431,25 @@ fn a_least_rate_and_a_line_rate_exclude_each_other() {
     let error = Config::from_toml(both, "w.toml").expect_err("both").to_string();
     assert!(error.starts_with("w.toml:2: `min-send-rate`: "), "{error}");
 }
+
+/// A reload that changes such a rule must make the listings anew.
+#[test]
+fn rules_that_keep_readmes_out_belong_to_a_site_with_listings() {
+    let of = |text: &str| Config::from_toml(text, "w.toml").unwrap();
+    for rule in [
+        "[[access]]\npath = '*.md'\ndeny = 'all'\n",
+        "[[redirect]]\nfrom = '/README.md'\nto = '/a'\n",
+        "[[proxy]]\npath = '/README.md'\nupstreams = ['http://127.0.0.1:1']\n",
+    ] {
+        for (keys, is_same) in [
+            ("listing = true\n", false),
+            ("listing = true\nlisting-readme = false\n", true),
+            ("", true),
+        ] {
+            let (without, with) = (of(keys), of(&format!("{keys}{rule}")));
+            assert_eq!(without.same_site(&with), is_same, "{keys}{rule}");
+        }
+    }
+    let themed = of("listing = true\nlisting-footer = '<p>'\n");
+    assert!(!themed.same_site(&of("listing = true\n")));
+}

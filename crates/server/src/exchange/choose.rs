@@ -28,10 +28,11 @@ use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::limits::Limits;
+use crate::listing::Query;
 use crate::recorded::Recorded;
 use crate::service::handler::Made;
 use crate::service::{Hub, Server, State};
-use crate::site::{Located, Spot};
+use crate::site::{Located, Spot, View};
 use http_semantics::field::Name;
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
@@ -248,7 +249,7 @@ impl Exchange {
             search.is_new = given.is_some();
             let at = match given.take() {
                 Some(entry) => Found::Given(entry),
-                None => match view.locate(&path) {
+                None => match locate(view, &path, search.part_of_listing(stage)) {
                     Located::Hit(spot) => {
                         if stage.is_first()
                             && !asked.is_head_method()
@@ -499,6 +500,15 @@ fn compose<'c>(
         What::NotModified => composer.not_modified(representation),
         What::Range(range) => composer.one_range(representation, range),
         What::Ranges(ranges) => composer.many_ranges(representation, ranges, rng),
+    }
+}
+
+/// Looks a path up, and the part of a listing that the request names.
+#[inline]
+fn locate(view: &mut View, path: &[u8], part: Option<Query>) -> Located {
+    match part {
+        None => view.locate(path),
+        Some(query) => view.locate_part(path, &query),
     }
 }
 

@@ -6,6 +6,7 @@ use super::choose::Stage;
 use super::failure::{Extra, Failure};
 use crate::config::{Config, Redirect, TrailingSlash, TryFiles, spelling};
 use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
+use crate::listing::Query;
 use crate::proxy::{Found, Proxies};
 use http_semantics::coding::Coding;
 use http_semantics::conditional::{self, Validators, Verdict};
@@ -169,6 +170,15 @@ impl<'p> Search<'p> {
             let stage = Stage::Try { at, is_coded: false };
             Some(Next::Look(Cow::Owned(file), stage))
         })
+    }
+
+    /// The part that the request names of a listing, if its path leads to one. `None`: the first page.
+    #[inline]
+    pub(super) fn part_of_listing(&self, stage: Stage) -> Option<Query> {
+        if !self.config.listing || !matches!(stage, Stage::Target | Stage::Try { .. }) {
+            return None;
+        }
+        Query::parse(self.head?.target.query()?)
     }
 
     /// The path to look up at a stage.

@@ -2,8 +2,9 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Behavior, Config, ConfigError, ContentTypes};
+use crate::config::{Access, Behavior, Config, ConfigError, ContentTypes, Proxy, Redirect};
 use crate::filter::Filters;
+use crate::listing::Theme;
 use crate::site::Logins;
 use core::fmt;
 use runtime::fs::VersionError;
@@ -20,8 +21,12 @@ pub struct SiteConfig {
     pub index: Vec<String>,
     /// Whether directories without an index are listed.
     pub listing: bool,
-    /// Maximum number of entries in a listing.
+    /// Maximum number of entries of a directory that are read for a listing.
     pub listing_entries_max: usize,
+    /// Which READMEs listings show; `None`: none.
+    pub readme: Option<ReadmeRules>,
+    /// The operator's own parts of listings.
+    pub theme: Theme,
     /// Which symbolic links below the root are followed.
     pub symlinks: Symlinks,
     /// Whether names that begin with a dot are served; `.well-known` at the root always is.
@@ -60,7 +65,9 @@ impl SiteConfig {
             source,
             index: vec!["index.html".to_owned()],
             listing: false,
-            listing_entries_max: 5_000,
+            listing_entries_max: 100_000,
+            readme: Some(ReadmeRules::default()),
+            theme: Theme::default(),
             symlinks: Symlinks::FollowWithinRoot,
             hidden: false,
             precompressed: true,
@@ -94,6 +101,12 @@ impl SiteConfig {
         SiteConfig {
             index: config.index.clone(),
             listing: config.listing,
+            readme: config.listing_readme.then(|| ReadmeRules::of(config)),
+            theme: Theme {
+                stylesheet: config.listing_stylesheet.clone(),
+                header: config.listing_header.clone(),
+                footer: config.listing_footer.clone(),
+            },
             symlinks: match config.symlinks {
                 true => Symlinks::FollowWithinRoot,
                 false => Symlinks::Refuse,
@@ -119,6 +132,36 @@ impl SiteConfig {
             filters: Filters::of(config.header_rule.clone(), &[]),
             ..defaults
         }
+    }
+}
+
+/// Rules that keep a README out of a listing, because a request for the file might not get it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReadmeRules {
+    access: Vec<Access>,
+    redirect: Vec<Redirect>,
+    proxy: Vec<Proxy>,
+}
+
+impl ReadmeRules {
+    /// The rules of a site.
+    pub(crate) fn of(config: &Config) -> ReadmeRules {
+        ReadmeRules {
+            access: config.access.clone(),
+            redirect: config.redirect.clone(),
+            proxy: config.proxy.clone(),
+        }
+    }
+
+    /// Whether whoever gets the listing of `directory` gets `file`, too. Both paths are in normalized spelling.
+    pub(crate) fn admit(&self, directory: &[u8], file: &[u8]) -> bool {
+        let rule = |path| self.access.iter().position(|access| access.path.covers(path));
+        rule(file) == rule(directory)
+            && !self.proxy.iter().any(|proxy| proxy.covers(file))
+            && !self
+                .redirect
+                .iter()
+                .any(|redirect| redirect.applies(file).is_some())
     }
 }
 

@@ -14,6 +14,7 @@
 
 use super::Shared;
 use super::path;
+use super::readme;
 use super::represent::{self, Body, Lines};
 use super::tree::Opened;
 use crate::cache::Charge;
@@ -22,8 +23,9 @@ use crate::config::{ColdReads, LookupTime};
 use crate::entity_tag;
 use crate::entry::{Answer, Content, Entry, Listing, Missing, Part, Resource};
 use crate::entry::{Draft, Polls, Recipe};
+use crate::field_list::{FieldList, write_line};
 use crate::filter::Entity;
-use crate::listing;
+use crate::listing::{self, Query};
 use crate::media_type::MediaType;
 use crate::store::{ENTRY_OVERHEAD, Snapshot};
 use bytes::Bytes;
@@ -45,6 +47,9 @@ pub(super) const SIBLINGS: [(&str, Coding); 3] = [
 /// How often a file that changes while it is read is read again, before it is sent without caching.
 const READS_MAX: usize = 3;
 
+/// Field of a listing that keeps scripts out, unless the configuration has one.
+const POLICY: &str = "Content-Security-Policy";
+
 /// For longer files, a helper thread asks whether they are written back to disk.
 const ASKED_AT_ONCE: u64 = 64 << 20;
 
@@ -54,10 +59,12 @@ pub struct Load {
     pub(crate) shared: Arc<Shared>,
     /// The resolved path.
     pub(crate) path: Box<[u8]>,
-    pub(crate) hash: u64,
     pub(crate) wall: UnixTime,
     /// Whether this load precedes its request. The files it embeds are then not loaded in turn.
     pub(crate) is_ahead: bool,
+    /// The part of a directory to show, if the path is listed; `None`: the first page. Only that page is cached: clients choose
+    /// the queries.
+    pub(crate) query: Option<Box<Query>>,
 }
 
 /// A finished load or compression, for [`View::finish`](super::View::finish).
@@ -116,7 +123,8 @@ impl Job for Load {
     fn run(self) -> Loaded {
         // An earlier job in the queue may have loaded it.
         if self.shared.keeps()
-            && let Some(entry) = self.shared.store.get(self.hash, &self.path)
+            && let Some(entry) = self.shared.store.get(self.hash(), &self.path)
+            && !(self.query.is_some() && matches!(entry.answer, Answer::Listing(_)))
         {
             return Loaded::of(entry);
         }
@@ -228,6 +236,11 @@ struct Found {
 }
 
 impl Load {
+    /// The hash of the path, by which the store finds its entry.
+    fn hash(&self) -> u64 {
+        self.shared.hash(&self.path)
+    }
+
     /// The result if the load does not run: 503.
     pub(crate) fn refuse(self) -> Loaded {
         Loaded {
@@ -569,10 +582,10 @@ impl Load {
         Ok(Body::file(file, etag, is_strong))
     }
 
-    fn listing(&self, rel: &[u8], linked: bool, wait: Wait) -> Result<Found, Stop> {
+    fn listing(&self, rel: &[u8], mut linked: bool, wait: Wait) -> Result<Found, Stop> {
         let config = &self.shared.config;
         let listed = self.shared.tree.list(rel, config.listing_entries_max)?;
-        let mut items: Vec<_> = listed
+        let items: Vec<_> = listed
             .entries
             .into_iter()
             .filter(|entry| entry.kind != Kind::Other && (config.hidden || !entry.name.starts_with(b".")))
@@ -582,24 +595,40 @@ impl Load {
                 modified: entry.modified,
             })
             .collect();
-        listing::sort(&mut items);
-        let html = listing::html(&self.path, &items, listed.truncated);
-        let json = listing::json(&self.path, &items, listed.truncated);
+        let whole = Query::default();
+        let query = self.query.as_deref().unwrap_or(&whole);
+        let is_kept = self.query.is_none();
+        let readme = match query.is_start() {
+            true => readme::read(&self.shared, &self.path, &items),
+            false => None,
+        };
+        // No event in this directory reports a change of a file elsewhere.
+        linked |= readme.as_ref().is_some_and(|(_, linked)| *linked);
+        let page = listing::Page::of(&self.path, query, items, listed.truncated);
+        let html = listing::html(&page, &config.theme, readme.as_ref().map(|(readme, _)| readme));
+        let json = listing::json(&page);
+        drop(page);
         let mut found = Found {
             answer: Answer::Missing(Missing::NotFound),
             content: 0,
             files: Vec::new(),
-            keep: true,
+            keep: is_kept,
             linked,
         };
         let mut resource = |part, essence, text: Vec<u8>| {
             let media_type = MediaType::of_essence(essence, Some("utf-8"), &[]);
             let len = text.len() as u64;
-            let body = match self.shared.store.reserve(len, 0) {
+            let room = is_kept.then(|| self.shared.store.reserve(len, 0)).flatten();
+            let body = match room {
                 Some(charge) => Body::memory(charge.hold(text), Coding::Identity, len, true),
                 None => Body::memory(Bytes::from(text), Coding::Identity, 0, false),
             };
-            let (body, configured, _) = self.filtered(&self.path, &media_type, body, wait)?;
+            let (body, mut configured, _) = self.filtered(&self.path, &media_type, body, wait)?;
+            if part == Part::Html && !FieldList::of(&configured).has(POLICY) {
+                let mut lines = configured.to_vec();
+                write_line(&mut lines, POLICY, listing::policy(&config.theme).as_bytes());
+                configured = lines.into();
+            }
             // The number of names is limited, and so is the cost of compressing them.
             let makeable = match &config.compress {
                 Some(compress) if self.shared.keeps() => compress.codings(body.len.min(compress.size_max.0)),
@@ -633,7 +662,7 @@ impl Load {
         };
         let draft = Draft {
             path: self.path.clone(),
-            hash: self.hash,
+            hash: self.hash(),
             answer: found.answer,
             charge,
             content: found.content,

@@ -18,6 +18,7 @@ mod fresh;
 mod hints;
 mod load;
 mod logins;
+mod readme;
 mod represent;
 mod tree;
 mod view;
@@ -26,7 +27,8 @@ mod warm;
 #[cfg(test)]
 mod tests;
 
-pub use config::{OpenError, SiteConfig, Source, Symlinks};
+pub use crate::listing::Theme;
+pub use config::{OpenError, ReadmeRules, SiteConfig, Source, Symlinks};
 pub use encode::Encode;
 pub use load::{Load, Loaded};
 pub use logins::Logins;

@@ -11,6 +11,7 @@ use super::load::{Load, Loaded};
 use super::path::{self, Unnamed};
 use super::{Encode, Shared, hash_with};
 use crate::entry::{Answer, Entry, Missing, Part, Token};
+use crate::listing::Query;
 use crate::store::Touch;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
@@ -233,10 +234,38 @@ impl View {
         Located::Load(Load {
             shared: Arc::clone(&self.shared),
             path: self.scratch.as_slice().into(),
-            hash,
             wall: self.wall,
             is_ahead: false,
+            query: None,
         })
+    }
+
+    /// As [`View::locate`], for a request with a query for listings. A cached listing shows another part of its directory,
+    /// which is read anew then.
+    #[cold]
+    pub(crate) fn locate_part(&mut self, path: &[u8], query: &Query) -> Located {
+        let found = self.locate(path);
+        let query = || Some(Box::new(query.clone()));
+        match found {
+            Located::Load(load) => Located::Load(Load {
+                query: query(),
+                ..load
+            }),
+            Located::Hit(spot) => {
+                let entry = self.entry(spot);
+                let Answer::Listing(_) = entry.answer else {
+                    return Located::Hit(spot);
+                };
+                Located::Load(Load {
+                    shared: Arc::clone(&self.shared),
+                    path: entry.path.clone(),
+                    wall: self.wall,
+                    is_ahead: false,
+                    query: query(),
+                })
+            }
+            Located::Refused => Located::Refused,
+        }
     }
 
     fn remember(&mut self, entry: Arc<Entry>) -> usize {

@@ -108,9 +108,9 @@ impl Shared {
             let part = Load {
                 shared: Arc::clone(self),
                 path: path.into(),
-                hash,
                 wall,
                 is_ahead: true,
+                query: None,
             };
             let loaded = part.run();
             if loaded.entry.token != Token::NONE {
