@@ -200,6 +200,25 @@ fn explain(
         say("replay", recorded.explain(head, question.is_secured));
         source.get_or_insert_with(|| "the recording".to_owned());
     }
+    let mut changes = config.uploads.iter().enumerate();
+    if let Some((at, rule)) = changes.find(|(_, rule)| rule.path.pattern().matches(&spelled))
+        && !handled
+        && source.is_none()
+        && state.proxies.find(site, head, false).is_some()
+    {
+        let text = format!("rule {} for `{}`", at + 1, rule.path);
+        let folder = rule.folder_in(config).map(|folder| folder.display().to_string());
+        say(
+            "uploads",
+            format!("{text}: the files of `{}`", folder.unwrap_or_default()),
+        );
+        return Explanation {
+            steps,
+            status: None,
+            source: format!("uploads, {text}"),
+            fields: Vec::new(),
+        };
+    }
     let passed = state.proxies.find(site, head, false);
     let is_passed = passed.is_some();
     let found = passed.or_else(|| state.proxies.without_file(site, head));
