@@ -69,9 +69,15 @@ pub struct Local {
     accepting: OnceLock<Result<(), ()>>,
 }
 
+/// What the thread that accepts needs. The socket is closed with it, and connections in its queue are reset.
 struct Shared {
     what: &'static str,
     listener: UnixListener,
+    gate: Arc<Gate>,
+}
+
+/// What each connection needs.
+struct Gate {
     threads_max: usize,
     serve: Box<Serve>,
     state: Mutex<State>,
@@ -113,10 +119,12 @@ impl Local {
             shared: Arc::new(Shared {
                 what,
                 listener,
-                threads_max: threads_max.max(1),
-                serve: Box::new(serve),
-                state: Mutex::default(),
-                changed: Condvar::new(),
+                gate: Arc::new(Gate {
+                    threads_max: threads_max.max(1),
+                    serve: Box::new(serve),
+                    state: Mutex::default(),
+                    changed: Condvar::new(),
+                }),
             }),
             upstream: Arc::new(Upstream::Local(name.into())),
             accepting: OnceLock::new(),
@@ -146,15 +154,14 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        self.shared.lock().is_closed = true;
-        self.shared.changed.notify_all();
-        // Wakes the thread that accepts. If that fails, the queue is full, and it is awake.
-        let address = self.shared.listener.local_addr();
-        let _ = address.and_then(|address| UnixStream::connect_addr(&address));
+        self.shared.gate.lock().is_closed = true;
+        self.shared.gate.changed.notify_all();
+        // Wakes the thread that accepts, and refuses further connections. It fails only for what is no socket.
+        let _ = rustix::net::shutdown(&self.shared.listener, rustix::net::Shutdown::Both);
     }
 }
 
-impl Shared {
+impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,7 +182,7 @@ impl Shared {
 }
 
 /// The place of a connection that is served.
-struct Place(Arc<Shared>);
+struct Place(Arc<Gate>);
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -186,9 +193,13 @@ impl Drop for Place {
 
 /// Accepts connections until the service is closed.
 fn accept(shared: &Arc<Shared>) {
-    while shared.take_place() {
-        let place = Place(Arc::clone(shared));
-        let stream = match shared.listener.accept() {
+    while shared.gate.take_place() {
+        let place = Place(Arc::clone(&shared.gate));
+        let accepted = shared.listener.accept();
+        if shared.gate.lock().is_closed {
+            return;
+        }
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Without descriptors, the connection stays in the queue, and asking again at once would only burn time.
@@ -198,9 +209,6 @@ fn accept(shared: &Arc<Shared>) {
                 continue;
             }
         };
-        if shared.lock().is_closed {
-            return;
-        }
         if !is_of_this_process(&stream) {
             tracing::warn!("{}: closed a connection of another process", shared.what);
             continue;
@@ -265,7 +273,7 @@ mod tests {
         let mut all: Vec<Vec<u8>> = heard.iter().take(3).collect();
         all.sort();
         assert_eq!(all, [b"0", b"1", b"2"]);
-        assert!(local.shared.lock().peak <= 2);
+        assert!(local.shared.gate.lock().peak <= 2);
         let address = local.shared.listener.local_addr().unwrap();
         let shared = Arc::downgrade(&local.shared);
         drop(local);

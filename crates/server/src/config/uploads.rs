@@ -316,6 +316,17 @@ mod tests {
             let error = config(&format!("[[uploads]]\nopen = true\n{text}")).unwrap_err();
             assert!(error.contains(fault), "{text}: {error}");
         }
+        let rules = |count: usize| -> String {
+            (0..count)
+                .map(|number| format!("[[uploads]]\nopen = true\npath = '/{number:02}/'\n"))
+                .collect()
+        };
+        assert!(config(&rules(RULES_MAX)).is_ok());
+        assert!(
+            config(&rules(RULES_MAX + 1))
+                .unwrap_err()
+                .contains("more than 16 rules")
+        );
         let versioned =
             Config::from_toml("versions = 'v'\n[[uploads]]\npath = '/dav/'\nopen = true", "w").unwrap();
         assert_eq!(versioned.uploads[0].folder_in(&versioned), None);

@@ -208,7 +208,7 @@ fn file_or_nothing(desk: &Desk, place: &Place) -> Result<Option<Meta>, Reply> {
     }
 }
 
-/// What is at a place. A symbolic link can be removed and moved, and is never followed.
+/// What is at a place. A symbolic link can be removed, and is never followed.
 fn present(desk: &Desk, place: &Place) -> Result<Meta, Reply> {
     match desk.folder.meta(&place.names()) {
         Ok(meta) if place.is_folder && meta.kind != Kind::Directory => {
