@@ -42,6 +42,12 @@ pub struct WriteFolder {
     path: PathBuf,
 }
 
+/// Names and metadata of what is in a directory.
+pub type Entries = Vec<(Vec<u8>, Meta)>;
+
+/// Gets a directory, a name in it and its metadata. Says whether to go on below it.
+type Visit<'v> = dyn FnMut(BorrowedFd<'_>, &[u8], &Meta) -> io::Result<bool> + 'v;
+
 /// Is called with the bytes that are about to be copied. Its error ends the copy.
 pub type Spend<'s> = dyn FnMut(u64) -> io::Result<()> + 's;
 
@@ -136,7 +142,7 @@ impl WriteFolder {
     ///
     /// # Errors
     /// Of the system.
-    pub fn list(&self, names: &[&[u8]], most: usize) -> io::Result<Option<Vec<(Vec<u8>, Meta)>>> {
+    pub fn list(&self, names: &[&[u8]], most: usize) -> io::Result<Option<Entries>> {
         let dir = self.directory(names)?;
         let mut found = Vec::new();
         for name in entries(&dir)? {
@@ -604,13 +610,8 @@ fn entries(dir: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Visits everything below a directory. `visit` gets the directory, a name in it and its metadata, and says whether to go
-/// on below it. What disappears meanwhile is left out.
-fn walk(
-    dir: &OwnedFd,
-    depth: usize,
-    visit: &mut dyn FnMut(BorrowedFd<'_>, &[u8], &Meta) -> io::Result<bool>,
-) -> io::Result<()> {
+/// Visits everything below a directory. What disappears meanwhile is left out.
+fn walk(dir: &OwnedFd, depth: usize, visit: &mut Visit<'_>) -> io::Result<()> {
     for name in entries(dir)? {
         let Ok(meta) = stat(dir.as_fd(), &name) else {
             continue;
