@@ -23,6 +23,9 @@ use units::Duration;
 /// shorter.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Connections that wait to be accepted (listen(2)).
+const QUEUE_MAX: i32 = 128;
+
 /// Time for the other end to close after the last byte.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -101,8 +104,8 @@ impl fmt::Debug for Local {
 }
 
 impl Local {
-    /// A service for `what`, a word, with this many connections at a time. Others wait in the socket's queue, 128 of them
-    /// (listen(2)). None is accepted before [`Local::awaken`].
+    /// A service for `what`, a word, with this many connections at a time. Others wait in the socket's queue,
+    /// 128 of them (listen(2)). None is accepted before [`Local::awaken`].
     ///
     /// # Errors
     /// Of the system.
@@ -115,6 +118,7 @@ impl Local {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-{what}-{}-{number}", std::process::id());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        rustix::net::listen(&listener, QUEUE_MAX)?;
         Ok(Local {
             shared: Arc::new(Shared {
                 what,
@@ -241,6 +245,7 @@ fn is_of_this_process(stream: &UnixStream) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::PeerLoss;
     use std::process::Command;
     use std::sync::mpsc;
 
@@ -282,6 +287,23 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(UnixStream::connect_addr(&address).is_err());
+    }
+
+    #[test]
+    fn the_queue_has_a_bound() {
+        let local = Local::bind("test", 1, |_| {}).unwrap();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match crate::io::open(local.upstream()) {
+                Ok(fd) => waiting.push(fd),
+                Err(loss) => break loss,
+            }
+        };
+        // Linux admits one more than listen(2) says.
+        assert_eq!(
+            (waiting.len(), refused),
+            (QUEUE_MAX as usize + 1, PeerLoss::Opening(libc::EAGAIN))
+        );
     }
 
     #[test]
