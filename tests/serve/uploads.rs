@@ -6,9 +6,11 @@ use crate::serve::clients::{ended, run};
 use crate::serve::http3::client::Client;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::rights::skipped;
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, Response, head};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Command;
 
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
@@ -398,6 +400,48 @@ fn a_reload_changes_rules_and_keeps_uploads_under_way() {
     });
     assert!(server.stderr().contains("none"), "{}", server.stderr());
     assert_eq!(status(&server, "PUT", "/dav/c", &[], "1234"), 201);
+}
+
+#[test]
+fn the_user_of_the_server_must_be_able_to_write() {
+    let tree = tree_with(&CONFIG.replace("access-log = \"access.log\"\n", ""));
+    if skipped(&tree) {
+        return;
+    }
+    let config = tree.join("weir.toml");
+    let launch = || {
+        Launch::new(Strategy::LOOPS)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .args(["--user", "65534:65534"])
+    };
+    let (code, why) = launch().fail();
+    for part in [
+        "cannot store uploads in `",
+        "site",
+        "ermission denied",
+        "write to it",
+    ] {
+        assert!(code == 2 && why.contains(part), "{code} {part}: {why}");
+    }
+    let site = tree.join("site");
+    chown(&site, Some(65534), Some(65534)).expect("root");
+    let server = launch().start();
+    assert_eq!(status(&server, "PUT", "/dav/new.txt", &[], "new"), 201);
+    assert_eq!(status(&server, "MKCOL", "/dav/sub", &[], ""), 201);
+    let moved = [("Destination", "/dav/sub/new.txt")];
+    assert_eq!(status(&server, "MOVE", "/dav/new.txt", &moved, ""), 201);
+    let stored = std::fs::metadata(site.join("sub/new.txt")).expect("a file");
+    assert_eq!((stored.uid(), stored.len()), (65534, 3));
+    // A file that root alone may write is replaced, because the folder is the user's; one in a folder of root's is not.
+    std::fs::create_dir(site.join("of-root")).expect("our own folder");
+    assert_eq!(status(&server, "PUT", "/dav/a.txt", &[], "new"), 204);
+    assert_eq!(status(&server, "PUT", "/dav/of-root/a.txt", &[], "new"), 403);
+    eventually("a line in the log", || {
+        server
+            .stderr()
+            .contains("uploads: cannot change files in `")
+            .then_some(())
+    });
 }
 
 #[test]
