@@ -1008,6 +1008,7 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         | OpenError::NoRoot
         | OpenError::Users(_)
         | OpenError::Upstreams(_)
+        | OpenError::Uploads(_)
         | OpenError::Token(_) => Failure::Usage(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),

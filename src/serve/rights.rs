@@ -7,6 +7,7 @@
 use super::{access_log, cache_folder, choices, managed, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
+use runtime::fs::WriteFolder;
 use runtime::listen::Listener;
 use runtime::process::inherit::{Bounds, Program};
 use runtime::process::notify;
@@ -115,11 +116,23 @@ impl Rights {
         }
     }
 
-    /// Rejects roots that Landlock does not allow, except those that `running` already has.
+    /// Rejects folders for uploads that cannot be written to, and roots that Landlock does not allow, except those that
+    /// `running` already has.
     ///
     /// # Errors
-    /// `Usage`, naming the first rejected root.
+    /// `Usage`, naming the first rejected folder or root.
     pub(crate) fn refuse_new(&self, next: &Config, running: &Config, flags: &Flags) -> Result<(), Failure> {
+        let known = uploads(running);
+        for folder in uploads(next).iter().filter(|folder| !known.contains(folder)) {
+            let tried = WriteFolder::open(folder).and_then(|folder| folder.try_out());
+            tried.map_err(|error| {
+                let why = format!(
+                    "cannot store uploads in `{}`: {error}; let the user of the server write to it",
+                    folder.display()
+                );
+                flags.blame("uploads", why)
+            })?;
+        }
         if !self.is_confined {
             return Ok(());
         }
@@ -283,7 +296,8 @@ fn words(reach: &Reach) -> String {
         }
     };
     let listed = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    let written: Vec<PathBuf> = reach.write.iter().chain(&reach.keep).cloned().collect();
+    let written = reach.write.iter().chain(&reach.keep).chain(&reach.change);
+    let written: Vec<PathBuf> = written.cloned().collect();
     let links = match &*reach.links {
         [] => String::new(),
         folders => format!("replaces links in {}; ", own(folders)),
@@ -407,6 +421,7 @@ fn reach(
             .chain(rotated)
             .chain(cache_folder::all(config).map(Path::to_owned))
             .collect(),
+        change: uploads(config),
         // Without the socket, nobody can switch to another version.
         links: config
             .version_folders()
@@ -446,6 +461,15 @@ fn roots(config: &Config) -> impl Iterator<Item = &Path> {
     let replay = config.replay.as_deref();
     let root = config.root.as_deref();
     root.into_iter().chain(replay).chain(own).chain(versions)
+}
+
+/// The folders whose files clients may change. Mistakes in the configuration of hosts are reported when it is opened.
+fn uploads(config: &Config) -> Vec<PathBuf> {
+    let folders = config.upload_folders().unwrap_or_default();
+    folders
+        .iter()
+        .map(|folder| std::path::absolute(folder).unwrap_or_else(|_| folder.clone()))
+        .collect()
 }
 
 /// The logins with pages. An unreadable password database is reported later, when the site is opened.

@@ -103,14 +103,24 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
 /// but only when workers start, where the fault looks like the system's.
 ///
 /// # Errors
-/// `Usage`, if a `[[proxy]]` rule needs connections that the strategy cannot open.
+/// `Usage`, if a `[[proxy]]` or `[[uploads]]` rule needs connections that the strategy cannot open.
 fn dials_if_needed(choice: Choice, config: &Config) -> Result<Choice, Failure> {
+    if config.has_uploads() && choice.is_of_processes() {
+        return Err(Failure::Usage(format!(
+            "`{}` cannot store uploads: its processes would not know of each other's quota; use loops or loop, or remove the \
+             `[[uploads]]` rules",
+            choice.concurrency
+        )));
+    }
     if !config.has_proxies() || choice.strategy()?.can_dial() {
         return Ok(choice);
     }
+    let rules = match config.proxies().next() {
+        Some(_) => "use loops, loop or process-loops, or remove the `[[proxy]]` rules and `--proxy`",
+        None => "use loops or loop, or remove the `[[uploads]]` rules",
+    };
     Err(Failure::Usage(format!(
-        "`{}` cannot open connections to upstreams: its threads wait for one connection at a time; use loops, loop or \
-         process-loops, or remove the `[[proxy]]` rules and `--proxy`",
+        "`{}` cannot open connections to upstreams: its threads wait for one connection at a time; {rules}",
         choice.concurrency
     )))
 }

@@ -22,6 +22,7 @@
 //! - `observatory`: security headers, graded as a scanner would
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
+//! - `uploads`: files that clients store, move and remove, and programs that do
 //! - `versions`: versions of a site, one of which is put in the place of another at once
 //! - `memory`: a bounded server under clients that make it hold memory
 //! - `manager`: what a service manager passes and is told
@@ -136,6 +137,7 @@ mod tried;
 mod trusted;
 mod unix_sockets;
 mod upgrade;
+mod uploads;
 mod uring;
 mod versions;
 mod warnings;

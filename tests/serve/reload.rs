@@ -60,8 +60,8 @@ const UNSEEN: [&str; 5] = [
     "max-disk-queue",
 ];
 /// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
-/// `recorded`, `request_id`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 32] = [
+/// `recorded`, `request_id`, `uploads`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
+const ELSEWHERE: [&str; 33] = [
     "replay",
     "replay-delays",
     "versions",
@@ -76,6 +76,7 @@ const ELSEWHERE: [&str; 32] = [
     "proxy",
     "access",
     "try-files",
+    "uploads",
     "trusted",
     "trusted-field",
     "cors",

@@ -24,6 +24,7 @@ pub mod fs;
 mod io;
 pub mod ledger;
 pub mod listen;
+pub mod local;
 pub mod lock_calls;
 pub mod log_socket;
 pub mod logfile;

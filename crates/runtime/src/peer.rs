@@ -51,6 +51,8 @@ pub enum Upstream {
     Tcp(SocketAddr),
     /// The path of a Unix stream socket.
     Unix(PathBuf),
+    /// The abstract name of a Unix stream socket of this process ([`crate::local`]).
+    Local(Arc<str>),
 }
 
 impl fmt::Display for Upstream {
@@ -58,6 +60,7 @@ impl fmt::Display for Upstream {
         match self {
             Upstream::Tcp(address) => address.fmt(f),
             Upstream::Unix(path) => write!(f, "unix:{}", path.display()),
+            Upstream::Local(name) => write!(f, "unix:@{name}"),
         }
     }
 }

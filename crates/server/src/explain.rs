@@ -134,6 +134,11 @@ fn explain(
     if spelled != raw && !spelled.is_empty() {
         say("path", format!("rules compare `{}`", spelled.escape_ascii()));
     }
+    // Before access rules, because whether a password is right is not known here.
+    let storing = storing(config, &spelled).filter(|_| state.proxies.find(site, head, false).is_some());
+    if let Some(text) = &storing {
+        say("uploads", text.clone());
+    }
     let mut source = None;
     let sender = Sender {
         peer: question.peer,
@@ -199,6 +204,17 @@ fn explain(
     {
         say("replay", recorded.explain(head, question.is_secured));
         source.get_or_insert_with(|| "the recording".to_owned());
+    }
+    if let Some(text) = &storing
+        && source.is_none()
+        && !handled
+    {
+        return Explanation {
+            steps,
+            status: None,
+            source: format!("uploads, {text}"),
+            fields: Vec::new(),
+        };
     }
     let passed = state.proxies.find(site, head, false);
     let is_passed = passed.is_some();
@@ -393,6 +409,18 @@ fn look_up(cx: &mut Cx, site: usize, path: &[u8]) -> Option<Arc<Entry>> {
         Lookup::Load(load) => view.finish(load.try_now().unwrap_or_else(Job::run)),
         Lookup::Refused => return None,
     })
+}
+
+/// The rule by which clients change the files of a path in normalized spelling, in words.
+fn storing(config: &Config, spelled: &[u8]) -> Option<String> {
+    let mut rules = config.uploads.iter().enumerate();
+    let (at, rule) = rules.find(|(_, rule)| rule.path.pattern().matches(spelled))?;
+    let folder = rule.folder_in(config)?.display();
+    Some(format!(
+        "rule {} for `{}`: files in `{folder}`",
+        at + 1,
+        rule.path
+    ))
 }
 
 /// The proxy rule that covers a path in normalized spelling, in words.

@@ -53,6 +53,7 @@ mod service;
 mod session;
 pub mod site;
 pub mod store;
+mod uploads;
 mod waiting;
 mod writers;
 

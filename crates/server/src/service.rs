@@ -373,8 +373,7 @@ impl Server {
         seed: Seed,
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
-        let proxies = Proxies::of(&config, &hosts, None, &interprocess.purges);
-        let proxies = proxies.map_err(OpenError::Upstreams)?;
+        let proxies = Proxies::of(&config, &hosts, None, &interprocess.purges)?;
         let state = State::new(own, config, embedded, additions, hosts, log, proxies, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
@@ -415,8 +414,7 @@ impl Server {
         let additions = before.additions.clone();
         let hosts = Hosts::open(&config, &embedded, &additions.filters, Some(&*before.hosts))?;
         let own = self.hub.own;
-        let proxies = Proxies::of(&config, &hosts, Some(&before.proxies), &self.hub.purges);
-        let proxies = proxies.map_err(OpenError::Upstreams)?;
+        let proxies = Proxies::of(&config, &hosts, Some(&before.proxies), &self.hub.purges)?;
         let state = State::new(
             own,
             config,
@@ -461,6 +459,11 @@ impl Server {
     /// What the routes to other servers are like now: by rule and upstream, in the process that answers.
     pub(crate) fn upstreams(&self) -> Vec<Forwarding> {
         self.hub.current().1.proxies.report()
+    }
+
+    /// What each folder for uploads has taken, in the process that answers.
+    pub(crate) fn uploads(&self) -> Vec<(String, crate::uploads::Counts)> {
+        self.hub.current().1.proxies.uploads_report()
     }
 
     /// What the caches of these routes have done and hold, in the process that answers.

@@ -361,6 +361,7 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
             "admin",
             "access",
             "try-files",
+            "uploads",
             "redirect",
             "host",
             "listener",

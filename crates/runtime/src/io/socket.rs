@@ -106,7 +106,7 @@ pub(crate) fn open(to: &Upstream) -> Result<OwnedFd, PeerLoss> {
     let family = match to {
         Upstream::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
         Upstream::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
-        Upstream::Unix(_) => AddressFamily::UNIX,
+        Upstream::Unix(_) | Upstream::Local(_) => AddressFamily::UNIX,
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None).map_err(here)?;
@@ -118,6 +118,10 @@ pub(crate) fn open(to: &Upstream) -> Result<OwnedFd, PeerLoss> {
             Upstream::Tcp(address) => rustix::net::connect(&fd, address),
             Upstream::Unix(path) => {
                 let address = SocketAddrUnix::new(path).map_err(opening)?;
+                rustix::net::connect(&fd, &address)
+            }
+            Upstream::Local(name) => {
+                let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(opening)?;
                 rustix::net::connect(&fd, &address)
             }
         };

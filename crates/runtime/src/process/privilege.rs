@@ -216,6 +216,9 @@ pub struct Reach {
     pub ports: Vec<u16>,
     /// Directories in which files and directories can be created, read, written, renamed and removed.
     pub keep: Vec<PathBuf>,
+    /// Directories in which, and in all below them, files and directories can be created, read, written, renamed, moved from
+    /// one to another, and removed.
+    pub change: Vec<PathBuf>,
     /// Directories in which symbolic links can be created, and files removed: a link is replaced by renaming another.
     pub links: Vec<PathBuf>,
     /// TCP ports that can be connected to, at any address.
@@ -271,6 +274,15 @@ pub fn confine(reach: &Reach) -> io::Result<Confinement> {
             (
                 &reach.keep,
                 read | write | AccessFs::Truncate | AccessFs::MakeDir | AccessFs::RemoveFile,
+            ),
+            (
+                &reach.change,
+                read | write
+                    | AccessFs::Truncate
+                    | AccessFs::MakeDir
+                    | AccessFs::RemoveFile
+                    | AccessFs::RemoveDir
+                    | AccessFs::Refer,
             ),
             (&reach.links, AccessFs::MakeSym | AccessFs::RemoveFile),
         ],

@@ -12,7 +12,8 @@ use crate::clock;
 use crate::peer::Upstream;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use units::{Duration, Instant};
 
 /// Most bytes that may arrive between two conversations: session tickets of TLS and frames of HTTP/2, for example.
@@ -42,6 +43,10 @@ impl Connection {
                 Stream::Tcp(stream)
             }
             Upstream::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Upstream::Local(name) => {
+                let address = SocketAddr::from_abstract_name(&**name)?;
+                Stream::Unix(UnixStream::connect_addr(&address)?)
+            }
         };
         Ok(Connection(stream))
     }

@@ -400,7 +400,7 @@ impl Backend for Network {
         });
         let peer = match to {
             Upstream::Tcp(address) => *address,
-            Upstream::Unix(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+            Upstream::Unix(_) | Upstream::Local(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
         };
         self.wires.push(Wire::new(peer, Server::Dialing(id)));
         self.dials.push_back((Client(client), to.clone()));

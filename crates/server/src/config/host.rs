@@ -9,7 +9,7 @@ use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
 use super::{
     Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, LogFormat, LogTemplate,
-    SecurityHeaders, TryFiles,
+    SecurityHeaders, TryFiles, Uploads,
 };
 use core::fmt;
 use core::str::FromStr;
@@ -140,6 +140,8 @@ pub struct Host {
     pub redirect: Option<Vec<Redirect>>,
     /// See [`Config::proxy`].
     pub proxy: Option<Vec<Proxy>>,
+    /// See [`Config::uploads`].
+    pub uploads: Option<Vec<Uploads>>,
     /// See [`Config::tilde`]; replaces the table of the top level as a whole. `false` switches it off.
     #[serde(default, deserialize_with = "own::tilde_of_host")]
     pub tilde: Own<Tilde>,
@@ -243,6 +245,7 @@ impl Host {
             cors,
             limit,
             try_files,
+            uploads,
             access,
             redirect,
             proxy,

@@ -48,6 +48,7 @@ mod tilde;
 mod trusted;
 mod try_files;
 mod tuned;
+mod uploads;
 mod upstream;
 mod values;
 mod versions;
@@ -90,6 +91,7 @@ pub use toml::Table as Keys;
 pub use trusted::TrustedField;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
+pub use uploads::{UploadPath, Uploads};
 pub(crate) use upstream::UpstreamPlace;
 pub use upstream::{ProxyTls, UpstreamAddress};
 pub use values::{
@@ -254,6 +256,8 @@ pub struct Config {
     pub redirect: Vec<Redirect>,
     /// Paths whose requests are passed to other servers, tried in order, before redirects and files.
     pub proxy: Vec<Proxy>,
+    /// Paths at which clients change files, before all other rules.
+    pub uploads: Vec<Uploads>,
     /// Logins with pages at `/~login/`. `None`: such paths are ordinary ones.
     #[serde(deserialize_with = "own::tilde")]
     pub tilde: Option<Tilde>,
@@ -467,6 +471,7 @@ impl Default for Config {
             security_headers: SecurityHeaders::default(),
             cors: Vec::new(),
             try_files: Vec::new(),
+            uploads: Vec::new(),
             access: Vec::new(),
             trusted: Vec::new(),
             trusted_field: TrustedField::default(),
@@ -845,6 +850,7 @@ impl Config {
                 .map_err(|why| ConfigError::invalid("access-log", why))?;
         }
         access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
+        uploads::validate(&self.uploads, &self.access).map_err(|why| ConfigError::invalid("uploads", why))?;
         trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
         if self.trusted.is_empty() && self.listeners().iter().any(|listener| listener.proxy_protocol) {
             return Err(ConfigError::invalid(
@@ -900,9 +906,9 @@ impl Config {
         self.proxy.iter().chain(own.flatten())
     }
 
-    /// Whether any request is passed to another server.
+    /// Whether any request is passed on: to another server, or to what stores uploads.
     pub fn has_proxies(&self) -> bool {
-        self.proxies().next().is_some()
+        self.proxies().next().is_some() || self.has_uploads()
     }
 
     /// The sockets that get lines of logs.
@@ -1012,7 +1018,11 @@ impl Config {
     pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
         let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
         let listeners = (!self.same_listeners(running)).then_some("listener");
-        let proxies = self.gains_proxies(running).then_some("proxy");
+        let key = match self.proxies().next() {
+            Some(_) => "proxy",
+            None => "uploads",
+        };
+        let proxies = self.gains_proxies(running).then_some(key);
         differ
             .map(|(key, _)| *key)
             .chain(listeners)
@@ -1038,13 +1048,17 @@ impl Config {
         }
     }
 
-    /// Removes all rules for a proxy.
+    /// Removes all rules for a proxy and for uploads.
     pub(crate) fn keep_proxies_out(&mut self) {
         self.proxy.clear();
-        self.host.iter_mut().for_each(|host| host.proxy = None);
+        self.uploads.clear();
+        for host in &mut self.host {
+            host.proxy = None;
+            host.uploads = None;
+        }
     }
 
-    /// Whether this is the first rule for a proxy: a server decides at start whether it opens connections.
+    /// Whether this is the first rule for a proxy or for uploads: a server decides at start whether it opens connections.
     fn gains_proxies(&self, running: &Config) -> bool {
         self.has_proxies() && !running.has_proxies()
     }

@@ -43,6 +43,14 @@ impl PathPattern {
         self.covers_itself(path) || above.any(|above| self.covers_itself(above))
     }
 
+    /// Whether the pattern may match a path below this one, which ends with a slash, or a path above one.
+    pub(crate) fn meets(&self, folder: &str) -> bool {
+        let (before, folder) = (self.before.as_bytes(), folder.as_bytes());
+        let common = before.len().min(folder.len());
+        let is_alike = before[..common].eq_ignore_ascii_case(&folder[..common]);
+        is_alike && (before.len() >= folder.len() || self.has_star())
+    }
+
     fn covers_itself(&self, path: &[u8]) -> bool {
         let before = self.before.as_bytes();
         let Some(after) = &self.after else {

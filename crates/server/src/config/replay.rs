@@ -46,6 +46,11 @@ impl Config {
                 "the recording answers in place of upstreams",
             ),
             (
+                "uploads",
+                !self.uploads.is_empty(),
+                "the recording answers in place of files",
+            ),
+            (
                 "host",
                 !self.host.is_empty(),
                 "the recording chooses by the host of the request itself; list certificates in `tls-cert`",

@@ -57,12 +57,20 @@ pub(crate) enum UpstreamPlace {
 }
 
 impl UpstreamAddress {
+    /// This address, where HTTP/1 is spoken.
+    pub(crate) fn at(address: Arc<Upstream>) -> UpstreamAddress {
+        UpstreamAddress {
+            place: UpstreamPlace::Address(address),
+            scheme: Scheme::Http,
+        }
+    }
+
     /// The TCP port, unless it is a Unix socket.
     pub fn port(&self) -> Option<u16> {
         match &self.place {
             UpstreamPlace::Address(address) => match &**address {
                 Upstream::Tcp(address) => Some(address.port()),
-                Upstream::Unix(_) => None,
+                Upstream::Unix(_) | Upstream::Local(_) => None,
             },
             UpstreamPlace::Name { port, .. } => Some(*port),
         }
@@ -83,7 +91,7 @@ impl UpstreamAddress {
         match &self.place {
             UpstreamPlace::Address(address) => match &**address {
                 Upstream::Tcp(address) => address.ip().to_string(),
-                Upstream::Unix(_) => String::new(),
+                Upstream::Unix(_) | Upstream::Local(_) => String::new(),
             },
             UpstreamPlace::Name { host, .. } => host.to_string(),
         }

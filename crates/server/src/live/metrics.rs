@@ -8,6 +8,7 @@ use crate::host_counts::HostReport;
 use crate::proxy::Forwarding;
 use crate::proxy::cache::{Count, Report};
 use crate::service::Server;
+use crate::uploads::Counts;
 use balance::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
@@ -160,6 +161,7 @@ impl Collector for Gathered {
         ConstGauge::new(seconds(self.1) - seconds(server.about().started)).encode(encoder_of_uptime)?;
         upstreams(&mut encoder, &server.upstreams())?;
         caches(&mut encoder, &server.caches())?;
+        uploads(&mut encoder, &server.uploads())?;
         hosts(&mut encoder, &server.host_reports())?;
         decisions::write(&mut encoder, &server.auth_decisions())?;
         let certificates = server.about().certificates;
@@ -278,6 +280,40 @@ fn caches(encoder: &mut DescriptorEncoder<'_>, caches: &[(String, Report)]) -> R
             let labels = [("upstreams", upstreams.as_str())];
             let count = report.counts.get(at).copied().unwrap_or(report.evictions);
             ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Families of the rules for uploads, if there are any. They are of one process.
+fn uploads(encoder: &mut DescriptorEncoder<'_>, folders: &[(String, Counts)]) -> Result<(), fmt::Error> {
+    if folders.is_empty() {
+        return Ok(());
+    }
+    type Value = fn(&Counts) -> u64;
+    let counters: [(&str, &str, Value); 5] = [
+        ("files", "Files stored by PUT", |counts| counts.stored),
+        ("bytes", "Bytes of files stored by PUT", |counts| counts.bytes),
+        ("removed", "Files and folders removed by DELETE", |counts| {
+            counts.removed
+        }),
+        (
+            "full",
+            "Requests rejected because the quota or the disk was full",
+            |counts| counts.full,
+        ),
+        (
+            "failed",
+            "Requests that failed because of the file system",
+            |counts| counts.failed,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let name = format!("upload_{name}");
+        let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+        for (folder, counts) in folders {
+            let labels = [("folder", folder.as_str())];
+            ConstCounter::new(value(counts)).encode(family.encode_family(&labels)?)?;
         }
     }
     Ok(())

@@ -31,6 +31,8 @@ use self::refresh::{Refresh, Refresher};
 use crate::checked::Vouched;
 use crate::config::{Config, Proxy, Redirect, When};
 use crate::hosts::Hosts;
+use crate::site::OpenError;
+use crate::uploads::{self, Service, Uploads};
 use ::balance::{Policy, State};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
@@ -48,6 +50,8 @@ pub(crate) struct Proxies {
     sites: Vec<Routes>,
     names: Names,
     caches: Vec<Named>,
+    /// What carries out changes of files, behind routes of its own.
+    uploads: Uploads,
 }
 
 /// A cache, and the first of the rules that share it.
@@ -94,6 +98,8 @@ pub(crate) struct Route {
     /// Responses that are stored for other clients.
     pub(crate) cache: Option<Arc<Cache>>,
     refresher: Refresher,
+    /// The upstream, if it is a part of this process. It accepts connections as long as requests have this route.
+    uploads: Option<Arc<Service>>,
 }
 
 impl Route {
@@ -111,6 +117,15 @@ impl Route {
             budget: retry::Budget::new(),
             places,
             rule,
+            uploads: None,
+        })
+    }
+
+    /// The route to what carries out changes of files.
+    fn to_uploads(service: &Arc<Service>, names: &mut Names) -> Result<Route, String> {
+        Ok(Route {
+            uploads: Some(Arc::clone(service)),
+            ..Route::new(service.route(), names, None, None)?
         })
     }
 
@@ -192,16 +207,28 @@ impl Proxies {
     /// stays known.
     ///
     /// # Errors
-    /// In words, why the TLS of an upstream cannot be set up, or a file cannot be opened.
+    /// In words, why the TLS of an upstream cannot be set up, a file cannot be opened, or a folder for uploads cannot be used.
     pub(crate) fn of(
         config: &Config,
         hosts: &Hosts,
         before: Option<&Proxies>,
         purges: &Purges,
-    ) -> Result<Proxies, String> {
+    ) -> Result<Proxies, OpenError> {
         if !config.has_proxies() {
             return Ok(Proxies::default());
         }
+        let sites = hosts.places().iter().map(|place| (&place.config, &place.site));
+        let uploads = Uploads::of(sites, before.map(|before| &before.uploads)).map_err(OpenError::Uploads)?;
+        Proxies::with(uploads, config, hosts, before, purges).map_err(OpenError::Upstreams)
+    }
+
+    fn with(
+        uploads: Uploads,
+        config: &Config,
+        hosts: &Hosts,
+        before: Option<&Proxies>,
+        purges: &Purges,
+    ) -> Result<Proxies, String> {
         let mut files = BTreeSet::new();
         let mut records = config.proxies().filter_map(|rule| rule.balance_record.as_deref());
         if let Some(twice) = records.find(|file| !files.insert(*file)) {
@@ -243,26 +270,36 @@ impl Proxies {
             });
             Ok(Some(cache))
         };
-        let mut routes = |config: &Config| -> Result<Routes, String> {
+        let mut routes = |site: usize, config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
             let route = |rule: Proxy| {
                 let cache = cache_of(&rule)?;
                 Route::new(rule, &mut names, known, cache).map(Arc::new)
             };
+            let proxied: Vec<Arc<Route>> = rules.map(route).collect::<Result<_, _>>()?;
+            let changes = uploads.of_site(site).iter();
+            let changes = changes.map(|service| Route::to_uploads(service, &mut names).map(Arc::new));
+            let mut all: Vec<Arc<Route>> = changes.collect::<Result<_, _>>()?;
+            all.extend(proxied);
             Ok(Routes {
-                all: rules.map(route).collect::<Result<_, _>>()?,
+                all,
                 redirects: match is_behind_files {
                     true => config.redirect.clone(),
                     false => Vec::new(),
                 },
             })
         };
-        let sites = hosts.places().iter();
+        let sites = hosts.places().iter().enumerate();
         let sites = sites
-            .map(|place| routes(&place.config))
+            .map(|(site, place)| routes(site, &place.config))
             .collect::<Result<_, _>>()?;
-        Ok(Proxies { sites, names, caches })
+        Ok(Proxies {
+            sites,
+            names,
+            caches,
+            uploads,
+        })
     }
 
     /// What each cache has done and holds, with the upstreams of the rules that share it.
@@ -298,6 +335,12 @@ impl Proxies {
         for named in &self.caches {
             named.cache.awaken();
         }
+        self.uploads.awaken();
+    }
+
+    /// What each folder for uploads has taken, by its path.
+    pub(crate) fn uploads_report(&self) -> Vec<(String, uploads::Counts)> {
+        self.uploads.report()
     }
 
     /// What is known of the upstreams of all routes, site by site.
@@ -305,6 +348,7 @@ impl Proxies {
         let numbered = self.sites.iter().enumerate();
         let routes = numbered.flat_map(|(site, routes)| routes.all.iter().map(move |route| (site, route)));
         routes
+            .filter(|(_, route)| route.uploads.is_none())
             .map(|(site, route)| Forwarding {
                 site: site.to_string(),
                 path: route.rule.path.to_string(),

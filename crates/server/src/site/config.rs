@@ -201,6 +201,8 @@ pub enum OpenError {
     Users(String),
     /// The TLS of upstreams cannot be set up: why.
     Upstreams(String),
+    /// A folder for uploads cannot be used: which, and why.
+    Uploads(String),
     /// The token of the admin addresses cannot be used: its file, and why.
     Token(String),
     /// The recording cannot be read: which folder or file, and why.
@@ -229,6 +231,7 @@ impl fmt::Display for OpenError {
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
             OpenError::Users(why) => write!(f, "`htpasswd`: {why}"),
             OpenError::Upstreams(why) => write!(f, "`proxy`: {why}"),
+            OpenError::Uploads(why) => write!(f, "`uploads`: {why}"),
             OpenError::Replay(why) => write!(f, "`replay`: {why}"),
             OpenError::Version { cause, .. } => write!(f, "`versions`: {cause}"),
             OpenError::Token(why) => write!(f, "`token-file`: {why}"),
@@ -250,6 +253,7 @@ impl std::error::Error for OpenError {
             OpenError::NoRoot
             | OpenError::Users(_)
             | OpenError::Upstreams(_)
+            | OpenError::Uploads(_)
             | OpenError::Token(_)
             | OpenError::Replay(_) => None,
         }

@@ -196,6 +196,25 @@ impl Shared {
         Some(Polls::until_dropped(guard))
     }
 
+    /// Removes the entries that a change of this file or folder may have outdated.
+    pub(super) fn changed(&self, rel: &[u8], is_tree: bool) {
+        if is_tree {
+            self.on_change(Change::Tree { dir: rel.to_vec() });
+        }
+        if rel.is_empty() {
+            return;
+        }
+        let slash = rel.iter().rposition(|&b| b == b'/');
+        let (dir, name) = match slash {
+            Some(at) => (&rel[..at], &rel[at + 1..]),
+            None => (&b""[..], rel),
+        };
+        self.on_change(Change::Entry {
+            dir: dir.to_vec(),
+            name: name.to_vec(),
+        });
+    }
+
     /// Removes the entries that a change may have outdated. Runs on the watcher's thread.
     fn on_change(&self, change: Change) {
         match change {

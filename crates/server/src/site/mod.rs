@@ -85,6 +85,12 @@ impl Site {
         self.shared.store.kill_where(|_| true);
     }
 
+    /// Outdates what was made of a file or folder that has changed just now, named from the root on. `is_tree`: all that is
+    /// below it may have changed, too.
+    pub(crate) fn changed(&self, path: &[u8], is_tree: bool) {
+        self.shared.changed(path, is_tree);
+    }
+
     /// Opens the root (not its files) and starts watching it.
     ///
     /// # Errors

@@ -122,7 +122,7 @@ impl Plan {
         let host = match upstream {
             _ if let Some(name) = name => name.rsplit("//").next().unwrap_or(name).to_owned(),
             Upstream::Tcp(address) => address.to_string(),
-            Upstream::Unix(_) => "localhost".to_owned(),
+            Upstream::Unix(_) | Upstream::Local(_) => "localhost".to_owned(),
         };
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: weir-check\r\nConnection: close\r\n\r\n"

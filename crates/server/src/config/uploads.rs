@@ -1,0 +1,348 @@
+//! Paths at which clients change the files of a folder, by WebDAV (RFC 4918) and PUT.
+//!
+//! Decides which rules are valid: each needs an access rule, because whoever reaches its path can replace the site. What
+//! the requests do is decided elsewhere.
+
+use super::access::{Access, Satisfy};
+use super::pattern::PathPattern;
+use super::values;
+use super::{Config, ConfigError};
+use core::fmt;
+use core::str::FromStr;
+use serde::{Deserialize, Deserializer, de};
+use std::path::{Path, PathBuf};
+use units::Bytes;
+
+/// Maximum number of rules of a site. Each has a socket and threads of its own.
+const RULES_MAX: usize = 16;
+
+/// A table `[[uploads]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Uploads {
+    /// The path that stands for the folder, with a slash at its end.
+    pub path: UploadPath,
+    /// The folder. `None`: the site's own (`root`).
+    pub folder: Option<PathBuf>,
+    /// Bytes of all files in the folder together. `None`: what the file system has room for.
+    #[serde(default, deserialize_with = "values::some_bytes")]
+    pub quota: Option<Bytes>,
+    /// Bytes of a file.
+    #[serde(default = "largest", deserialize_with = "values::bytes")]
+    pub largest: Bytes,
+    /// Whether a change is on the disk before it is answered.
+    #[serde(default = "sync")]
+    pub sync: bool,
+    /// Whether everyone may change the files: no access rule is needed.
+    #[serde(default)]
+    pub open: bool,
+}
+
+fn largest() -> Bytes {
+    Bytes::mib(256)
+}
+
+fn sync() -> bool {
+    true
+}
+
+/// The path of a rule, in normalized spelling, and all paths below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadPath(PathPattern);
+
+impl UploadPath {
+    /// The paths below it, and itself.
+    pub(crate) fn pattern(&self) -> &PathPattern {
+        &self.0
+    }
+
+    /// The path itself, with its slash at the end.
+    pub(crate) fn text(&self) -> String {
+        self.0.example("")
+    }
+}
+
+impl FromStr for UploadPath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UploadPath, String> {
+        if !text.starts_with('/') || !text.ends_with('/') || text.contains('*') {
+            return Err(format!(
+                "`{}` does not stand for a folder; write a path that begins and ends with a slash, as in /dav/",
+                text.escape_debug()
+            ));
+        }
+        format!("{text}*").parse().map(UploadPath)
+    }
+}
+
+impl fmt::Display for UploadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for UploadPath {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<UploadPath, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl Access {
+    /// Whether the rule keeps some clients out who cannot prove that they belong in.
+    fn restricts(&self) -> bool {
+        let asks = self.htpasswd.is_some() || self.auth.is_some();
+        let lists = !self.allow.is_empty() && !self.allow.iter().any(|network| network.is_everyone());
+        let denies_all = self.allow.is_empty() && self.deny.iter().any(|network| network.is_everyone());
+        match self.satisfy {
+            Satisfy::All => asks || lists || denies_all,
+            Satisfy::Any => asks && lists,
+        }
+    }
+}
+
+impl Uploads {
+    /// Checks that an access rule decides who may change files, the same one for all of them.
+    fn validate(&self, access: &[Access]) -> Result<(), String> {
+        let path = &self.path;
+        if self.largest.0 == 0 {
+            return Err(format!(
+                "the rule for `{path}` admits no file; `largest` is at least 1"
+            ));
+        }
+        let text = self.path.text();
+        for rule in access {
+            if rule.path.covers(text.as_bytes()) {
+                return match rule.restricts() || self.open {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "the access rule for `{}` admits everyone to `{path}`, where files can be changed; set `htpasswd`, \
+                         `auth` or `allow` there, or `open = true` here",
+                        rule.path
+                    )),
+                };
+            }
+            if rule.path.meets(&text) {
+                return Err(format!(
+                    "the access rule for `{}` covers a part of `{path}`, and clients could move files past it; put a rule \
+                     for `{path}*` before it",
+                    rule.path
+                ));
+            }
+        }
+        match self.open {
+            true => Ok(()),
+            false => Err(format!(
+                "everyone could change the files of `{path}`; add a table `[[access]]` with `path = \"{path}*\"` and \
+                 `htpasswd`, `auth` or `allow`, or set `open = true`"
+            )),
+        }
+    }
+}
+
+/// Validates the rules of a site with these access rules.
+pub(super) fn validate(rules: &[Uploads], access: &[Access]) -> Result<(), String> {
+    if rules.len() > RULES_MAX {
+        return Err(format!("more than {RULES_MAX} rules; remove some"));
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        rule.validate(access)?;
+        let text = rule.path.text();
+        let before = &rules[..at];
+        if let Some(other) = before.iter().find(|other| other.path.0.covers(text.as_bytes())) {
+            return Err(format!(
+                "the rule for `{}` never applies, because `{}` before it covers its path; put it first",
+                rule.path, other.path
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl Config {
+    /// Whether clients may change files.
+    pub fn has_uploads(&self) -> bool {
+        let own = self.host.iter().filter_map(|host| host.uploads.as_ref());
+        std::iter::once(&self.uploads)
+            .chain(own)
+            .any(|rules| !rules.is_empty())
+    }
+
+    /// The folders whose files clients may change, without duplicates.
+    ///
+    /// # Errors
+    /// As [`Config::sites`].
+    pub fn upload_folders(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        let mut folders: Vec<PathBuf> = Vec::new();
+        if self.has_uploads() {
+            for site in self.sites()? {
+                let own = site.uploads.iter().filter_map(|rule| rule.folder_in(&site));
+                folders.extend(own.map(Path::to_owned));
+            }
+        }
+        folders.sort_unstable();
+        folders.dedup();
+        Ok(folders)
+    }
+}
+
+impl Uploads {
+    /// The folder of the rule in a site; `None`: the site has no folder of its own.
+    pub(crate) fn folder_in<'c>(&'c self, site: &'c Config) -> Option<&'c Path> {
+        self.folder.as_deref().or(match site.versions {
+            // Readers of a version in force must not see it change file by file.
+            Some(_) => None,
+            None => site.root.as_deref(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Result<Config, String> {
+        Config::from_toml(&format!("root = 'site'\n{text}"), "weir.toml").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_rule_has_defaults() {
+        let config = config("[[uploads]]\npath = '/dav/'\nopen = true").unwrap();
+        let rule = &config.uploads[0];
+        assert_eq!(
+            (rule.quota, rule.largest, rule.sync),
+            (None, Bytes::mib(256), true)
+        );
+        assert_eq!(rule.folder_in(&config), Some(Path::new("site")));
+        assert!(rule.path.pattern().matches(b"/dav/") && rule.path.pattern().matches(b"/dav/a/b"));
+        assert!(!rule.path.pattern().matches(b"/dav") && !rule.path.pattern().matches(b"/davx/"));
+        assert_eq!(config.upload_folders().unwrap(), [PathBuf::from("site")]);
+    }
+
+    #[test]
+    fn whoever_may_change_files_is_decided_by_one_access_rule() {
+        let uploads = "[[uploads]]\npath = '/dav/'\n";
+        let access = |rule: &str| format!("[[access]]\n{rule}\n");
+        for (rules, open, fault) in [
+            (vec![], false, Some("everyone could change")),
+            (vec![], true, None),
+            (vec!["path = '/dav/*'\nhtpasswd = 'u'"], false, None),
+            (vec!["path = '/dav'\nhtpasswd = 'u'"], false, None),
+            (vec!["path = '/*'\nallow = '10.0.0.0/8'"], false, None),
+            (vec!["path = '/*'\nauth = 'http://127.0.0.1:1'"], false, None),
+            (vec!["path = '/dav/*'\ndeny = 'all'"], false, None),
+            (
+                vec!["path = '/dav/*'\ndeny = '10.0.0.0/8'"],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec!["path = '/dav/*'\nallow = 'all'"],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec!["path = '/dav/*'\nallow = '0.0.0.0/0'"],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec!["path = '/dav/*'\nallow = 'all'\nhtpasswd = 'u'\nsatisfy = 'any'"],
+                false,
+                Some("admits everyone"),
+            ),
+            (vec!["path = '/dav/*'\nallow = 'all'"], true, None),
+            (
+                vec!["path = '/other/*'\nhtpasswd = 'u'"],
+                false,
+                Some("everyone could change"),
+            ),
+            (
+                vec![
+                    "path = '/dav/a/*'\nhtpasswd = 'u'",
+                    "path = '/dav/*'\nhtpasswd = 'v'",
+                ],
+                false,
+                Some("covers a part"),
+            ),
+            (
+                vec!["path = '/dav/a'\nhtpasswd = 'u'"],
+                true,
+                Some("covers a part"),
+            ),
+            (
+                vec!["path = '*.html'\nhtpasswd = 'u'"],
+                true,
+                Some("covers a part"),
+            ),
+            (
+                vec!["path = '/D*.x'\nhtpasswd = 'u'"],
+                true,
+                Some("covers a part"),
+            ),
+            (
+                vec![
+                    "path = '/dav/*'\nhtpasswd = 'v'",
+                    "path = '/dav/a/*'\nhtpasswd = 'u'",
+                ],
+                false,
+                None,
+            ),
+        ] {
+            let open = if open { "open = true\n" } else { "" };
+            let rules: String = rules.iter().map(|rule| access(rule)).collect();
+            let found = config(&format!("{uploads}{open}{rules}")).err();
+            match (fault, &found) {
+                (None, None) => {}
+                (Some(fault), Some(error)) if error.contains(fault) && error.contains("/dav/") => {}
+                _ => panic!("{open}{rules}: {fault:?} {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        for (text, fault) in [
+            ("path = '/dav'", "begins and ends with a slash"),
+            ("path = 'dav/'", "begins and ends with a slash"),
+            ("path = '/dav/*'", "begins and ends with a slash"),
+            ("path = '/a/../dav/'", "matches no path"),
+            ("path = '/dav/'\nlargest = 0", "`largest` is at least 1"),
+            (
+                "path = '/dav/'\n[[uploads]]\nopen = true\npath = '/dav/a/'",
+                "never applies",
+            ),
+        ] {
+            let error = config(&format!("[[uploads]]\nopen = true\n{text}")).unwrap_err();
+            assert!(error.contains(fault), "{text}: {error}");
+        }
+        let rules = |count: usize| -> String {
+            (0..count)
+                .map(|number| format!("[[uploads]]\nopen = true\npath = '/{number:02}/'\n"))
+                .collect()
+        };
+        assert!(config(&rules(RULES_MAX)).is_ok());
+        assert!(
+            config(&rules(RULES_MAX + 1))
+                .unwrap_err()
+                .contains("more than 16 rules")
+        );
+        let versioned =
+            Config::from_toml("versions = 'v'\n[[uploads]]\npath = '/dav/'\nopen = true", "w").unwrap();
+        assert_eq!(versioned.uploads[0].folder_in(&versioned), None);
+    }
+
+    #[test]
+    fn hosts_inherit_the_rules_and_have_folders_of_their_own() {
+        let config = config(
+            "[[uploads]]\npath = '/dav/'\nopen = true\n[[host]]\nnames = ['a.test']\nroot = 'a'\n[[host]]\nnames = \
+             ['b.test']\nuploads = []\n",
+        )
+        .unwrap();
+        assert_eq!(
+            config.upload_folders().unwrap(),
+            [PathBuf::from("a"), PathBuf::from("site")]
+        );
+        assert!(config.sites().unwrap()[2].uploads.is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! Replies to changes and questions, before they are written.
+
+use std::fs::File;
+use std::io;
+
+/// A reply. As an error, it ends a request early.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) fields: Vec<(&'static str, String)>,
+    pub(super) content: Content,
+}
+
+/// What follows the head.
+#[derive(Debug)]
+pub(super) enum Content {
+    Nothing,
+    /// Text of this media type.
+    Text(&'static str, String),
+    /// This many bytes of a file, from where it is read next, with their media type.
+    File(File, u64, String),
+}
+
+/// The media type of all XML.
+pub(super) const XML: &str = "application/xml; charset=\"utf-8\"";
+
+impl Reply {
+    /// A reply without content.
+    pub(super) fn of(status: u16) -> Reply {
+        Reply {
+            status,
+            fields: Vec::new(),
+            content: Content::Nothing,
+        }
+    }
+
+    /// An error, explained in a sentence.
+    pub(super) fn error(status: u16, why: impl Into<String>) -> Reply {
+        let mut why = why.into();
+        why.push('\n');
+        Reply {
+            content: Content::Text("text/plain; charset=utf-8", why),
+            ..Reply::of(status)
+        }
+    }
+
+    /// A document.
+    pub(super) fn xml(status: u16, document: String) -> Reply {
+        Reply {
+            content: Content::Text(XML, document),
+            ..Reply::of(status)
+        }
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<String>) -> Reply {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    /// For a change or a question that the system refused. Statuses are those of RFC 4918 sections 9 and 11.
+    pub(super) fn refused(error: &io::Error) -> Reply {
+        use io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::NotFound => Reply::error(404, "There is no such file."),
+            Kind::NotADirectory => Reply::error(409, "A part of the path is no folder."),
+            Kind::IsADirectory => Reply::error(405, "This is a folder."),
+            Kind::AlreadyExists => Reply::error(405, "There is such a file already."),
+            Kind::QuotaExceeded | Kind::StorageFull => Reply::full(),
+            Kind::CrossesDevices => Reply::error(502, "The destination is on another file system."),
+            Kind::InvalidFilename => Reply::error(403, "The path is too long."),
+            Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy => {
+                Reply::error(403, "The server may not change this file.")
+            }
+            _ => Reply::error(500, "The server could not do this; its log says why."),
+        }
+    }
+
+    /// No room for a file.
+    pub(super) fn full() -> Reply {
+        Reply::error(507, "There is no room for this: the quota or the disk is full.")
+    }
+}
