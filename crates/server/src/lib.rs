@@ -53,6 +53,7 @@ mod service;
 mod session;
 pub mod site;
 pub mod store;
+mod traced;
 mod waiting;
 mod writers;
 
@@ -63,6 +64,7 @@ pub use proxy::cache::{Purge, Purges};
 pub use service::handler;
 pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};
 pub use session::Session;
+pub use traced::{Delivered, SpanSink, Trace};
 
 #[cfg(fuzzing)]
 pub use session::exercise;

@@ -32,6 +32,7 @@ mod listener;
 mod log_template;
 mod logs;
 mod managed;
+mod otlp;
 mod own;
 mod pattern;
 mod preset;
@@ -52,6 +53,7 @@ mod upstream;
 mod values;
 mod versions;
 
+pub use self::otlp::{Otlp, OtlpEndpoint, Parents, Share};
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
@@ -268,6 +270,8 @@ pub struct Config {
     pub request_id: RequestIdField,
     /// Whether responses have that field, too.
     pub request_id_answer: bool,
+    /// Traces for a collector of OpenTelemetry. `None`: there are none.
+    pub otlp: Option<Otlp>,
     /// Whether the metrics have the responses of each host.
     pub host_metrics: bool,
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
@@ -472,6 +476,7 @@ impl Default for Config {
             live: LiveFor::default(),
             request_id: RequestIdField::default(),
             request_id_answer: false,
+            otlp: None,
             host_metrics: false,
             health: false,
             access_log: None,
@@ -758,6 +763,9 @@ impl Config {
         if let Some(tilde) = &self.tilde {
             tilde.validate()?;
         }
+        if let Some(otlp) = &self.otlp {
+            otlp.validate()?;
+        }
         if self.http3 == Http3::On && !self.has_tls() {
             return Err(ConfigError::invalid(
                 "http3",
@@ -805,6 +813,12 @@ impl Config {
             if self.request_id_answer {
                 return needs("request-id-answer", "the field in responses");
             }
+        }
+        if self.otlp.is_none() && self.log_template.as_ref().is_some_and(LogTemplate::shows_trace) {
+            return Err(ConfigError::invalid(
+                "log-template",
+                "`$trace_id` and `$span_id` need a collector of traces; set `endpoint` in `[otlp]` (`--otlp`), too",
+            ));
         }
         if self.log_tcp && self.log_format != LogFormat::Json && !shows_path {
             return Err(ConfigError::invalid(
@@ -979,10 +993,12 @@ impl Config {
         let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
         let listeners = (!self.same_listeners(running)).then_some("listener");
         let proxies = self.gains_proxies(running).then_some("proxy");
+        let collector = self.changes_collector(running).then_some("otlp");
         differ
             .map(|(key, _)| *key)
             .chain(listeners)
             .chain(proxies)
+            .chain(collector)
             .collect()
     }
 
@@ -1001,6 +1017,9 @@ impl Config {
         }
         if self.gains_proxies(running) {
             self.keep_proxies_out();
+        }
+        if self.changes_collector(running) {
+            self.keep_collector(running);
         }
     }
 
