@@ -103,7 +103,7 @@ mod memory;
 mod messages;
 mod observatory;
 mod operation;
-mod otlp;
+pub(crate) mod otlp;
 mod otlp_collector;
 mod proxy;
 mod proxy_balance;

@@ -21,19 +21,20 @@ fn traceparent(flags: &str) -> String {
     format!("00-{TRACE}-{PARENT}-{flags}")
 }
 
-const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-const LATER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+pub(crate) const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+pub(crate) const LATER: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
 const MUCH_LATER: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n";
-const NEVER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+pub(crate) const NEVER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 /// It rejects one span, with the message `no`.
 const PARTLY: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 8\r\n\r\n\x0a\x06\x08\x01\x12\x02no";
 
 /// A request to the collector.
 #[derive(Clone, Debug)]
-struct Sent {
-    head: String,
-    content: Vec<u8>,
+pub(crate) struct Sent {
+    pub(crate) head: String,
+    pub(crate) content: Vec<u8>,
 }
 
 /// A span as the collector sees it.
@@ -67,12 +68,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text is UTF-8")
 }
 
 /// The messages and texts in this field.
-fn inner(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn inner(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
     Fields(message).filter_map(move |field| match field {
         (field, Value::Bytes(inner)) if field == number => Some(inner),
         _ => None,
@@ -80,7 +81,7 @@ fn inner(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The attributes in this field of a message, numbers as text.
-fn attributes(message: &[u8], number: u32) -> BTreeMap<String, String> {
+pub(crate) fn attributes(message: &[u8], number: u32) -> BTreeMap<String, String> {
     let attribute = |pair: &[u8]| {
         let key = text(inner(pair, 1).next().expect("a key"));
         let value = inner(pair, 2).next().expect("a value");
@@ -137,14 +138,14 @@ impl Sent {
 }
 
 /// A collector that records what it is sent.
-struct Collector {
-    url: String,
+pub(crate) struct Collector {
+    pub(crate) url: String,
     heard: Arc<Mutex<Vec<Sent>>>,
 }
 
 impl Collector {
     /// Answers the request of each number, from 0 on, with what `decide` returns; with nothing: never.
-    fn new(decide: impl Fn(usize) -> &'static [u8] + Send + 'static) -> Collector {
+    pub(crate) fn new(decide: impl Fn(usize) -> &'static [u8] + Send + 'static) -> Collector {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
         let heard: Arc<Mutex<Vec<Sent>>> = Arc::default();
@@ -179,7 +180,7 @@ impl Collector {
         Collector::new(|_| TAKEN)
     }
 
-    fn all(&self) -> Vec<Sent> {
+    pub(crate) fn all(&self) -> Vec<Sent> {
         self.heard.lock().expect("no collector panics").clone()
     }
 

@@ -13,6 +13,7 @@
 pub mod answer;
 pub mod export;
 pub mod ids;
+pub mod metric;
 pub mod span;
 pub mod trace_parent;
 pub mod trace_state;

@@ -88,7 +88,7 @@ impl Otlp {
         let Some(endpoint) = &self.endpoint else {
             return wrong(
                 "otlp",
-                "there is no collector to send spans to; set `endpoint` (`--otlp`), as in http://127.0.0.1:4318".to_owned(),
+                "there is no collector; set `endpoint` (`--otlp`), as in http://127.0.0.1:4318".to_owned(),
             );
         };
         if self.ca.is_some() && !endpoint.upstream().is_secured() {
