@@ -1,7 +1,9 @@
-//! Traces at a real collector of OpenTelemetry, whose decoder is not ours: it prints each span that it takes. Skipped where
+//! Traces of a server, and metrics of a load, at a real collector of OpenTelemetry, whose decoder is not ours: it prints what it
+//! takes. Skipped where
 //! `otelcol` is not installed.
 
-use crate::serve::process::{Launch, Strategy, eventually};
+use crate::cli::weir;
+use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::proxy::{GONE, HELLO, Upstream};
 use crate::serve::tree::Tree;
 use std::io::Read;
@@ -47,7 +49,8 @@ impl Collector {
             "receivers: {{ otlp: {{ protocols: {{ http: {{ endpoint: \"{address}\" }} }} }} }}\n\
              exporters: {{ debug: {{ verbosity: detailed, use_internal_logger: false }} }}\n\
              service:\n  telemetry: {{ metrics: {{ level: none }} }}\n  pipelines:\n    \
-             traces: {{ receivers: [otlp], exporters: [debug] }}\n"
+             traces: {{ receivers: [otlp], exporters: [debug] }}\n    \
+             metrics: {{ receivers: [otlp], exporters: [debug] }}\n"
         );
         let tree = Tree::with(&[("otelcol.yaml", &*text)]);
         let mut process = Command::new(program)
@@ -193,4 +196,46 @@ fn a_real_collector_takes_all_spans() {
         "Status code    : Error",
         "error.type: Str(unreachable)",
     ]);
+}
+
+#[test]
+fn a_real_collector_takes_the_seconds_of_a_load() {
+    let Some(program) = installed() else { return };
+    let collector = Collector::start(program);
+    let tree = Tree::with(&[("a.txt", "a file")]);
+    let server = Server::of(Strategy::LOOPS, tree.path());
+    let url = format!("http://{}/a.txt", server.address);
+    let load = [
+        "load",
+        &url,
+        "--rate",
+        "100",
+        "--duration",
+        "2s",
+        "--lag-max",
+        "60s",
+        "--stall-max",
+        "1h",
+    ];
+    let output = weir(&[&load[..], &["--otlp", &collector.url]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = eventually("metrics", || {
+        Some(collector.text()).filter(|text| text.contains("ExplicitBounds #13"))
+    });
+    for part in [
+        "service.name: Str(weir-load)",
+        "Name: weir.load.files",
+        "Name: weir.load.response.duration",
+        "DataType: Sum",
+        "IsMonotonic: true",
+        "AggregationTemporality: Cumulative",
+        "DataType: Histogram",
+        "ExplicitBounds #13: 10.0",
+        "class: Str(5xx)",
+        "weir.load.rank: Str(0)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(text.matches("Name: weir.load.").count(), 9, "{text}");
 }
