@@ -2,8 +2,10 @@
 //! nothing else about them.
 
 mod adapt;
+mod ask;
 mod cache;
 mod cli;
+mod collector;
 mod compare;
 mod convert;
 mod ctl;

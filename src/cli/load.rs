@@ -14,7 +14,7 @@ use client::extra::Extra;
 use client::plan::Mode;
 use client::session::Verb;
 use client::streamed::STREAMS_MAX;
-use server::config::parse_duration;
+use server::config::{FieldLine, OtlpEndpoint, parse_duration};
 use std::path::PathBuf;
 use units::Duration;
 
@@ -406,6 +406,23 @@ impl HowFlags {
     }
 }
 
+/// The collector that gets the seconds of a run.
+#[derive(Debug, Args)]
+pub(crate) struct CollectorFlags {
+    /// Sends counts and response times by second to this collector of OpenTelemetry when the run has ended, as in
+    /// http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", help_heading = "Results")]
+    pub(crate) otlp: Option<OtlpEndpoint>,
+
+    /// Field line for the collector, such as `Authorization: Bearer TOKEN`; repeatable
+    #[arg(long, value_name = "NAME: VALUE", value_parser = FieldLine::of_request, help_heading = "Results")]
+    pub(crate) otlp_header: Vec<FieldLine>,
+
+    /// PEM file with the roots for the collector's certificate; the system's if not given
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) otlp_ca: Option<PathBuf>,
+}
+
 /// Flags of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
@@ -431,6 +448,9 @@ pub(crate) struct RunFlags {
 
     #[command(flatten)]
     pub(crate) output: OutputFlags,
+
+    #[command(flatten)]
+    pub(crate) collector: CollectorFlags,
 }
 
 /// Flags of `weir load plan`.

@@ -7,6 +7,7 @@ use super::behavior::BehaviorFlags;
 use super::https::HttpsFlags;
 use super::limits::LimitFlags;
 use super::offered::offered;
+use super::otlp::OtlpFlags;
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
 use crate::failure::Failure;
@@ -450,6 +451,9 @@ pub(crate) struct Flags {
     tilde: TildeFlags,
 
     #[command(flatten)]
+    otlp: OtlpFlags,
+
+    #[command(flatten)]
     behavior: BehaviorFlags,
 }
 
@@ -727,6 +731,7 @@ impl Flags {
             _ => false,
         });
         self.tilde.override_in(&mut config.tilde);
+        self.otlp.override_in(&mut config.otlp);
         self.https.override_in(config);
         self.limits.override_in(config);
         if self.line_rate.is_some() {
@@ -878,6 +883,9 @@ fn put_below(config: &mut Config, folder: &Path) {
         if inner.as_os_str() != "-" && !LogSocket::is_meant(inner) {
             *inner = folder.join(&*inner);
         }
+    }
+    if let Some(ca) = config.otlp.as_mut().and_then(|otlp| otlp.ca.as_mut()) {
+        *ca = folder.join(&*ca);
     }
     let tables = config
         .listener

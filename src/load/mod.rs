@@ -10,6 +10,7 @@ mod gate;
 mod log;
 mod manifest;
 mod merge;
+mod metrics;
 mod negotiate;
 mod page;
 mod place;
@@ -74,6 +75,12 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
         flags.how.slo.is_some(),
     )?;
     export::prepare(place.rank, &flags.output)?;
+    let collector = metrics::collector(&flags.collector)?;
+    if collector.is_some() && flags.how.slo.is_some() {
+        return Err(Failure::Usage(
+            "`--otlp` sends the seconds of one run, and --slo makes several; omit one of the two".to_owned(),
+        ));
+    }
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     if let Some(objective) = &flags.how.slo {
         return search::run(task, flags, objective, &mut signals, voice);
@@ -84,7 +91,9 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let written = export::write(&parts, &report, &flags.output);
     // Report first, so that a full disk does not cost the result.
     report.tell(voice)?;
+    let sent = collector.map(|collector| metrics::send(&report, &collector, &mut signals));
     written?;
+    sent.transpose()?;
     report.judged()
 }
 

@@ -34,6 +34,7 @@ mod rights;
 mod sockets;
 mod strategy;
 mod tls;
+mod traces;
 mod upgrade;
 mod versions;
 
@@ -74,6 +75,7 @@ use std::path::Path;
 use std::sync::Arc;
 use strategy::{choose, choose_all};
 use tls::{Tls, Watch};
+use traces::{Exporter, Target};
 use units::{Duration, Instant, Seed, UnixTime};
 use upgrade::Upgrade;
 use versions::{To, Turn};
@@ -205,7 +207,8 @@ fn serve(
     let logs = AccessLogs::open(&config, &AccessLogs::default()).map_err(explained)?;
     let handed_on = datagrams::hand_on(&datagrams);
     let over_udp = datagrams::addresses(&datagrams);
-    let additions = additions(managed.as_ref(), datagrams::port(&datagrams));
+    let exporter = Arc::new(Exporter::new(Target::of(&config).map_err(explained)?));
+    let additions = additions(managed.as_ref(), datagrams::port(&datagrams), &exporter);
     let server = open(config.clone(), prefork, additions, &logs, flags).map_err(explained)?;
     warn_of_mistakes(&server, flags);
     let server = Arc::new(server);
@@ -257,6 +260,7 @@ fn serve(
         server,
         logs,
         earlier_logs: Vec::new(),
+        exporter,
         descriptors: shares.total,
         rights,
         watch,
@@ -390,12 +394,14 @@ fn open(
         .map_err(|error| unservable(&error, flags))
 }
 
-/// What the server gets besides its configuration: answers for a CA that checks names, and the port of HTTP/3.
-fn additions(managed: Option<&Managed>, http3_port: Option<u16>) -> Additions {
+/// What the server gets besides its configuration: answers for a CA that checks names, the port of HTTP/3, and where spans go.
+fn additions(managed: Option<&Managed>, http3_port: Option<u16>, exporter: &Arc<Exporter>) -> Additions {
+    let exporter = Arc::clone(exporter);
     let handlers = managed.map(|managed| (managed::ANSWERS_AT.to_owned(), managed.answers()));
     Additions {
         handlers: handlers.into_iter().collect(),
         http3_port,
+        spans: Some(exporter),
         ..Additions::default()
     }
 }
@@ -525,6 +531,8 @@ struct Operator<'a> {
     logs: AccessLogs,
     /// Logs of earlier configurations that may still have lines to write.
     earlier_logs: Vec<Arc<AccessLog>>,
+    /// Where spans go.
+    exporter: Arc<Exporter>,
     /// The descriptor limit of this process.
     descriptors: u64,
     rights: Rights,
@@ -546,7 +554,8 @@ impl Operator<'_> {
             let now = clock::now();
             let look = self.watch.as_ref().map(|watch| watch.patience(now));
             let tend = self.tending.as_ref().map(|tending| tending.patience(now));
-            let patience = [self.role.patience(now), look, tend, workers.patience()];
+            let export = self.exporter.patience();
+            let patience = [self.role.patience(now), look, tend, export, workers.patience()];
             let signal = signals
                 .wait(patience.into_iter().flatten().min())
                 .map_err(|error| refused("poll", &error))?;
@@ -593,6 +602,7 @@ impl Operator<'_> {
                 None => {}
             }
             self.role.adapt(&self.server);
+            self.exporter.go_on(clock::now());
             self.look_after_certificates();
             if let Some(tending) = &mut self.tending {
                 tending.go_on(clock::now(), clock::wall());
@@ -760,9 +770,11 @@ impl Operator<'_> {
             None => None,
         };
         let logs = AccessLogs::open(&next, &self.logs)?;
+        let target = Target::of(&next)?;
         self.server
             .reload(next, logs.sink())
             .map_err(|error| unservable(&error, self.flags))?;
+        self.exporter.install(target);
         if let Some((tls, fresh, watch)) = certificates {
             tls.install(fresh);
             self.watch = watch;
@@ -936,17 +948,20 @@ impl Operator<'_> {
         }
     }
 
-    /// Waits until the logs are written, at most until `until` or a signal: the reader of a pipe may have stalled.
+    /// Waits until the logs are written and the spans are sent, at most until `until` or a signal: the reader of a pipe may have
+    /// stalled.
     fn close_logs(&self, signals: &mut Signals, until: Instant) -> Result<(), Failure> {
         let logs = || self.logs.iter().chain(&self.earlier_logs);
         logs().for_each(|log| log.close());
+        self.exporter.close();
         let until = until.max(clock::now() + LOG_GRACE);
-        while !logs().all(|log| log.is_finished()) {
+        while !logs().all(|log| log.is_finished()) || !self.exporter.is_finished() {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
             if signal == Some(Signal::Stop) || clock::now() >= until {
                 logs().for_each(|log| log.abandon());
+                self.exporter.abandon();
                 break;
             }
         }

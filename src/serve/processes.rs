@@ -36,6 +36,7 @@ use super::rights::Rights;
 use super::sockets::{self, Given};
 use super::strategy::{Choice, Group, choose, choose_all};
 use super::tls::{self, Tls, Watch};
+use super::traces::{Exporter, Target};
 use super::upgrade::{self, Upgrade};
 use super::versions::{self, To, Turn};
 use super::{
@@ -271,6 +272,7 @@ impl Founder<'_> {
         let flags = self.flags;
         self.apart(|| {
             let logs = AccessLogs::open(config, &AccessLogs::default())?;
+            Target::of(config)?;
             let server = open(
                 config.clone(),
                 server::Interprocess::default(),
@@ -705,10 +707,11 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         .signals()
         .map_err(|error| refused("signal handlers", &error))?;
     let logs = AccessLogs::open(&config, &AccessLogs::default())?;
+    let exporter = Arc::new(Exporter::new(Target::of(&config)?));
     let server = Arc::new(open(
         config,
         prefork,
-        additions(managed.as_ref(), http3_port),
+        additions(managed.as_ref(), http3_port, &exporter),
         &logs,
         flags,
     )?);
@@ -734,6 +737,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         server,
         logs,
         earlier_logs: Vec::new(),
+        exporter,
         descriptors: shares.total,
         rights,
         tls,

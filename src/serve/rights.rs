@@ -262,7 +262,7 @@ fn filter(config: &Config) -> (String, bool) {
         // `weir ctl strategy` may switch to io_uring.
         uring: config.io == IoKind::Uring || config.control.is_some(),
         connects: !config.domain.is_empty()
-            || config.upstreams().next().is_some()
+            || config.upstreams().chain(config.collector()).next().is_some()
             || config.log_sockets().any(|socket| socket.udp_port().is_some()),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
@@ -363,7 +363,11 @@ fn reach(
     let passed = config.proxies().filter_map(|rule| rule.tls.as_ref());
     let asked = config.access_rules().filter_map(|rule| rule.auth_tls.as_ref());
     read.extend(passed.chain(asked).flat_map(|tls| tls.files()).flat_map(around));
-    if config.upstreams().any(UpstreamAddress::is_secured) {
+    // The same for the roots of a collector.
+    let ca = config.otlp.as_ref().and_then(|otlp| otlp.ca.as_deref());
+    read.extend(ca.into_iter().flat_map(around));
+    let mut others = config.upstreams().chain(config.collector());
+    if others.any(UpstreamAddress::is_secured) {
         read.extend(ROOTS_READ.map(PathBuf::from));
     }
     let token = config
@@ -435,10 +439,10 @@ fn reach(
     }
 }
 
-/// Ports that the server connects to: of an ACME authority, and of upstreams.
+/// Ports that the server connects to: of an ACME authority, of upstreams, and of a collector.
 fn connects(config: &Config) -> Vec<u16> {
     let mut ports = managed::ports(config);
-    let upstreams = config.upstreams();
+    let upstreams = config.upstreams().chain(config.collector());
     // Name servers are asked over TCP if an answer is long.
     let resolver = has_names(config).then_some(53);
     for port in upstreams.filter_map(|upstream| upstream.port()).chain(resolver) {
@@ -449,9 +453,10 @@ fn connects(config: &Config) -> Vec<u16> {
     ports
 }
 
-/// Whether host names of upstreams and log daemons are looked up.
+/// Whether host names of upstreams, log daemons and a collector are looked up.
 fn has_names(config: &Config) -> bool {
-    config.upstreams().any(UpstreamAddress::has_name) || config.log_sockets().any(|socket| socket.has_name())
+    let mut upstreams = config.upstreams().chain(config.collector());
+    upstreams.any(UpstreamAddress::has_name) || config.log_sockets().any(|socket| socket.has_name())
 }
 
 /// The roots: of the top level, and of every host that has its own. Folders of versions and of a recording count as roots.

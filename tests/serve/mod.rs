@@ -35,6 +35,7 @@
 //! - `trusted`: the client that a proxy in front of the server names
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
 //! - `http3`: the same over QUIC
+//! - `otlp`, `otlp_collector`: spans of requests, at a collector that records them and at a real one
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`, `proxy_http3`: the same for clients of HTTP/2 and of HTTP/3, many at a time
 //! - `proxy_h2_strict`: HTTP/2 on both sides of the proxy: malformed messages of either side, and what arrives of valid ones
@@ -106,6 +107,8 @@ mod memory;
 mod messages;
 mod observatory;
 mod operation;
+pub(crate) mod otlp;
+mod otlp_collector;
 mod proxy;
 mod proxy_balance;
 mod proxy_cache;

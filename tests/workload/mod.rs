@@ -10,6 +10,7 @@
 //! - `trust`: runs whose figures would be untrue although most requests were quick
 //! - `bodies`: requests with content, and other methods than GET
 //! - `scenarios`: steps that depend on each other
+//! - `metrics`: the seconds of a run at a collector of OpenTelemetry
 //! - `gate`: requirements on a run, and the summaries for continuous integration
 //! - `asked`: that what was asked is done, and said if it is not
 //!
@@ -25,6 +26,7 @@ mod answers;
 mod asked;
 pub(crate) mod bodies;
 mod gate;
+mod metrics;
 mod plan;
 mod results;
 mod run;

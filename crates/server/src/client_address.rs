@@ -11,10 +11,12 @@
 use crate::checked::Guarded;
 use crate::config::{Config, Network, TrustedField};
 use crate::request_id::RequestId;
+use crate::traced::Trace;
 use http_semantics::forwarded::{self, Node};
 use http_semantics::request::RequestHead;
 use runtime::listen::UNIX_PEER;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 /// Most addresses of a chain of proxies.
 const HOPS_MAX: usize = 32;
@@ -47,6 +49,8 @@ pub(crate) struct From {
     pub(crate) guarded: Guarded,
     /// Id of the request, if requests have ids.
     pub(crate) id: Option<RequestId>,
+    /// Its part in its trace, if requests are traced.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 /// The networks that are trusted, and the field in which they name clients.
@@ -99,6 +103,7 @@ impl Trusted {
                 is_secured,
                 guarded: Guarded::default(),
                 id: None,
+                trace: None,
             };
         }
         let (client, scheme) = self.walk(peer, head, &mut |hop| hops.push(hop));
@@ -110,6 +115,7 @@ impl Trusted {
             is_secured: scheme.unwrap_or(is_secured),
             guarded: Guarded::default(),
             id: None,
+            trace: None,
         }
     }
 

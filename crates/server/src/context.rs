@@ -21,6 +21,7 @@ use crate::recorded::Delay;
 use crate::request_id::RequestId;
 use crate::service::{Hub, State};
 use crate::site::{Encode, Load, Loaded, View};
+use crate::traced::Delivered;
 use crate::waiting::{Permit, Waiting};
 use core::fmt;
 use runtime::complaints;
@@ -155,6 +156,7 @@ impl Cx {
     fn follow(&mut self) {
         let state = &self.state;
         let has_logs = state.log.is_some();
+        self.journal.set_spans(state.tracing.is_some());
         self.journal
             .follow(&state.config, &state.hosts, &state.host_counts, has_logs);
     }
@@ -263,9 +265,11 @@ impl Cx {
     }
 
     fn flush(&mut self, now: Instant) {
-        if let Some(log) = &self.state.log
-            && self.journal.wake().is_some()
-        {
+        if self.journal.wake().is_none() {
+            return;
+        }
+        self.flush_spans();
+        if let Some(log) = &self.state.log {
             let (empty, dropped) = log.write(self.journal.take(Vec::new()), now);
             self.journal.recycle(empty);
             self.counters.log_dropped().add(dropped);
@@ -280,13 +284,31 @@ impl Cx {
 }
 
 impl Cx {
+    /// Hands the finished spans over.
+    fn flush_spans(&mut self) {
+        let Some((spans, count)) = self.journal.take_spans() else {
+            return;
+        };
+        let delivered = match &self.state.tracing {
+            Some(tracing) => tracing.sink.write(spans, count),
+            // The last ones of a trace that a reload has ended.
+            None => Delivered {
+                dropped: count.into(),
+                ..Delivered::default()
+            },
+        };
+        self.counters.spans_sent().add(delivered.sent);
+        self.counters.spans_dropped().add(delivered.dropped);
+    }
+
     /// Hands each finished line to the log separately.
     #[cold]
     pub(crate) fn flush_each(&mut self, now: Instant) {
-        let Some(log) = &self.state.log else { return };
         if self.journal.wake().is_none() {
             return;
         }
+        self.flush_spans();
+        let Some(log) = &self.state.log else { return };
         let write = |number: usize, lines: &[u8]| {
             for line in lines.split_inclusive(|b| *b == b'\n') {
                 let (_, dropped) = log.write_to(number, line.to_vec(), now);
@@ -353,6 +375,9 @@ impl Context for Cx {
             view.turn(now, wall);
         }
         self.head_cache.turn(&self.views);
+        if self.state.tracing.is_some() {
+            self.journal.set_time(now, wall);
+        }
         if self.journal.is_due(now) {
             self.flush(now);
         }

@@ -173,6 +173,10 @@ counters! {
     truncated,
     /// Access log lines dropped.
     log_dropped,
+    /// Spans that the collector of traces took.
+    spans_sent,
+    /// Spans dropped: too many waited, or the collector did not take them.
+    spans_dropped,
 }
 
 /// One worker's counters.

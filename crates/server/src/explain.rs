@@ -144,6 +144,7 @@ fn explain(
         peer: question.peer,
         is_secured: question.is_secured,
         id: None,
+        trace: None,
     };
     let verdict = state.gates.verdict(site, head, sender, &Known::default());
     let covering = state.gates.covering(site, head);

@@ -54,6 +54,7 @@ mod session;
 pub mod site;
 pub mod store;
 mod uploads;
+mod traced;
 mod waiting;
 mod writers;
 
@@ -64,6 +65,7 @@ pub use proxy::cache::{Purge, Purges};
 pub use service::handler;
 pub use service::{About, Additions, Certificate, Interprocess, LogSink, Server};
 pub use session::Session;
+pub use traced::{Delivered, SpanSink, Trace};
 
 #[cfg(fuzzing)]
 pub use session::exercise;

@@ -6,6 +6,7 @@
 
 use crate::field_list::write_line;
 use http_semantics::request::RequestHead;
+use otlp::ids::{SpanId, TraceId};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +71,16 @@ pub(crate) enum Nth {
     Stream(u64),
 }
 
+/// Ids for the trace of a request, if it begins one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceIds {
+    pub(crate) trace: TraceId,
+    /// Of the request.
+    pub(crate) span: SpanId,
+    /// Of the request to an upstream.
+    pub(crate) call: SpanId,
+}
+
 /// Makes ids.
 #[derive(Debug)]
 pub(crate) struct Ids {
@@ -102,6 +113,17 @@ impl Ids {
             field,
             format!("{:016x}{:016x}", first.hash_one(place), second.hash_one(place)),
         )
+    }
+
+    /// The ids for the trace of a request, which tell nothing about its own id.
+    pub(crate) fn trace(&self, connection: u64, nth: Nth) -> TraceIds {
+        let [first, second] = &self.keys;
+        let bits = |of: &str, key: &RandomState| key.hash_one((self.seed.0, connection, nth, of));
+        TraceIds {
+            trace: TraceId::of(bits("trace", first), bits("trace", second)),
+            span: SpanId::of(bits("span", first)),
+            call: SpanId::of(bits("call", first)),
+        }
     }
 }
 

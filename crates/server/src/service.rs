@@ -25,6 +25,7 @@ use crate::request_id::Ids;
 use crate::request_limit::RequestLimits;
 use crate::site::{OpenError, Site, Source};
 use crate::store::StoreCounters;
+use crate::traced::{SpanSink, Tracing};
 use crate::waiting::Waiting;
 use admin::AdminHandlers;
 use core::fmt;
@@ -72,6 +73,8 @@ const ALT_SVC_SECS: u32 = 86_400;
 /// Filters and handlers that a program adds through this library. They stay across reloads.
 #[derive(Clone, Debug, Default)]
 pub struct Additions {
+    /// Takes the spans of requests, if `otlp` is configured; `None`: requests are not traced.
+    pub spans: Option<Arc<dyn SpanSink>>,
     /// Filters in order, after those of the configuration.
     pub filters: Vec<Arc<dyn Filter>>,
     /// Handlers by path, searched in order, before the server's own. A path that ends in a slash covers all paths below
@@ -120,6 +123,8 @@ pub(crate) struct State {
     pub(crate) wants_path: bool,
     /// Request rate limit per address; `None`: no limit.
     pub(crate) rate: Option<Rate>,
+    /// How requests are traced; `None`: they are not.
+    pub(crate) tracing: Option<Tracing>,
     /// Whether known request heads are answered from memory without parsing them.
     pub(crate) uses_head_cache: bool,
     /// Content of up to this length is copied behind the header block.
@@ -210,6 +215,7 @@ impl State {
             true => recorded.map(Recorded::with_delays),
             false => recorded,
         };
+        let tracing = Tracing::of(&config, additions.spans.as_ref());
         let admin = AdminHandlers::open(&config, own.admin).map_err(OpenError::Token)?;
         Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
@@ -225,7 +231,9 @@ impl State {
             secured_lines: secured_lines(&config, additions.http3_port),
             uses_head_cache: config.behavior.allows_head_cache()
                 && each_answer.is_empty()
-                && config.request_id.name().is_none(),
+                && config.request_id.name().is_none()
+                && tracing.is_none(),
+            tracing,
             each_answer,
             additions,
             wants_path: config.log_tcp && log.is_some(),

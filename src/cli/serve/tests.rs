@@ -350,7 +350,7 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
         keys.map(str::to_owned).collect::<Vec<_>>()
     };
     let mut keys = known("no-such-key = 1");
-    // The root is an argument, nested tables exist in files only, and two tables have flags of their own.
+    // The root is an argument, nested tables exist in files only, and three tables have flags of their own.
     keys.retain(|key| {
         ![
             "root",
@@ -367,6 +367,7 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
             "listener",
             "behavior",
             "tilde",
+            "otlp",
         ]
         .contains(&key.as_str())
     });
@@ -378,6 +379,10 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
     keys.extend(tilde.map(|key| match &*key {
         "directory" => "tilde".to_owned(),
         key => format!("tilde-{key}"),
+    }));
+    keys.extend(known("[otlp]\nno-such-key = 1").iter().map(|key| match &**key {
+        "endpoint" => "otlp".to_owned(),
+        key => format!("otlp-{key}"),
     }));
     keys.sort_unstable();
     let command = Cli::command();

@@ -334,7 +334,7 @@ struct Outside<'a> {
 
 impl World for Outside<'_> {
     fn send(&mut self, request: &Request) -> Result<Response, String> {
-        https::ask(request, &self.customer.roots)
+        https::send(request, &self.customer.roots)
     }
 
     fn present(&mut self, challenge: &Challenge) -> Result<(), String> {

@@ -17,6 +17,7 @@ use crate::proxy::direct::{Direct, Keeping, Pool};
 use crate::proxy::head::{Follows, binds_connection, ends_here, write_request};
 use crate::proxy::places::{Found, Names, Place};
 use crate::request_id::RequestId;
+use crate::traced::Trace;
 use bytes::Bytes;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
@@ -99,6 +100,8 @@ pub(crate) struct Sender<'a> {
     pub(crate) is_secured: bool,
     /// Id of the request, if requests have ids.
     pub(crate) id: Option<&'a RequestId>,
+    /// Its part in its trace, if requests are traced.
+    pub(crate) trace: Option<&'a Trace>,
 }
 
 impl Authority {
@@ -183,6 +186,7 @@ impl Authority {
             is_secured: sender.is_secured,
             guarded: Guarded::default(),
             id: sender.id.cloned(),
+            trace: sender.trace.map(|trace| Arc::new(trace.without_call())),
         };
         // The credentials of one client must not speak for another one.
         let is_alone = binds_connection(&head.fields, "authorization");

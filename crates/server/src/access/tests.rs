@@ -60,6 +60,7 @@ fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong:
         peer: peer.parse().unwrap(),
         is_secured: false,
         id: None,
+        trace: None,
     };
     let mut known = Known::default();
     known.add(Checked::Password(!is_wrong));
@@ -360,6 +361,7 @@ fn another_server_decides_behind_network_and_password() {
             peer: peer.parse().unwrap(),
             is_secured: true,
             id: None,
+            trace: None,
         };
         let guarded = world.gates.guarded(0, &head);
         (world.gates.verdict(0, &head, sender, known), guarded)

@@ -8,11 +8,14 @@
 //!                                      └──▶ Journal::lost ──┘    (32 KiB or one second)
 //! ```
 //!
+//! If requests are traced, their spans are made and finished with their lines, and go the same way to another destination.
+//!
 //! Slots and their memory are reused, so a line costs no allocation. This file decides the content of lines and when
 //! they are written; it does not know where they go.
 
 mod by_host;
 mod escape;
+mod span;
 mod template;
 
 use crate::clock::Clock;
@@ -20,15 +23,17 @@ use crate::config::{Config, LogFormat, LogTemplate, Variable};
 use crate::host_counts::HostCounts;
 use crate::hosts::Hosts;
 use crate::request_limit::Seats;
+use crate::traced::Trace;
 use by_host::{ByHost, Place};
 use escape::{push_clf, push_json};
 use runtime::Path;
 use runtime::listen::UNIX_PEER;
+use span::{Moment, Pending};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use units::{Duration, Instant};
+use units::{Duration, Instant, UnixTime};
 
 /// Number of buffered bytes from which on lines are written at once.
 const FLUSH_BYTES: usize = 32 * 1024;
@@ -65,6 +70,8 @@ pub struct Request<'a> {
     pub upstream: Option<&'a Upstream<'a>>,
     /// Its id, if requests have ids.
     pub id: Option<&'a str>,
+    /// Its part in its trace, if requests are traced.
+    pub trace: Option<&'a Trace>,
 }
 
 /// The server that a request was passed to.
@@ -74,6 +81,23 @@ pub struct Upstream<'a> {
     pub target: &'a dyn fmt::Display,
     /// Time from the dial to the head of its response.
     pub took: Duration,
+    /// The request to it, if its trace is recorded.
+    pub call: Option<&'a Call>,
+}
+
+/// The request to an upstream, as its span describes it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The last dial, or the choice of a connection.
+    pub began: Instant,
+    /// Whether it was encrypted.
+    pub is_secured: bool,
+    /// Its target.
+    pub target: Arc<[u8]>,
+    /// Status of the response; 0 without one.
+    pub status: u16,
+    /// Why there is no whole response, in a word.
+    pub failure: Option<&'static str>,
 }
 
 impl fmt::Debug for Upstream<'_> {
@@ -160,6 +184,12 @@ pub struct Journal {
     /// Finished lines of the first log.
     buffer: Vec<u8>,
     buffered_since: Option<Instant>,
+    /// Whether requests are traced.
+    has_spans: bool,
+    /// Finished spans, encoded, and their number.
+    spans: (Vec<u8>, u32),
+    /// The beginning of the turn.
+    moment: Moment,
 }
 
 /// Responses of one connection that are being sent.
@@ -173,6 +203,8 @@ struct Held {
     lines: Vec<Line>,
     /// Places of late values in lines of templates, in order, and what belongs there.
     marks: Vec<(u32, Variable)>,
+    /// Spans of the requests that are recorded, in the order of their lines.
+    spans: Vec<Pending>,
     /// What the requests hold until they are answered.
     seats: Seats,
     /// State of the TCP path when the last byte was handed to the kernel, if known.
@@ -216,6 +248,9 @@ impl Journal {
             spare: Vec::new(),
             buffer: Vec::new(),
             buffered_since: None,
+            has_spans: false,
+            spans: (Vec::new(), 0),
+            moment: Moment::default(),
         }
     }
 
@@ -258,6 +293,16 @@ impl Journal {
         self.template = template;
     }
 
+    /// Sets whether requests are traced. Spans of responses being sent are finished in any case.
+    pub fn set_spans(&mut self, has_spans: bool) {
+        self.has_spans = has_spans;
+    }
+
+    /// Sets the time, on both clocks.
+    pub fn set_time(&mut self, now: Instant, wall: UnixTime) {
+        self.moment = Moment::new(now, wall);
+    }
+
     /// Writes one line for `sample` responses, and one for each error.
     pub fn set_sample(&mut self, sample: u32) {
         self.sample = sample.max(1);
@@ -294,6 +339,45 @@ impl Journal {
         body_bytes: u64,
     ) {
         let sizes = (head_bytes, body_bytes);
+        match self.has_spans {
+            true => self.compose_traced(slot, clock, request, status, sizes),
+            false => self.compose_line(slot, clock, request, status, sizes),
+        }
+    }
+
+    /// Composes the line of a request and begins its span, if its trace is recorded.
+    #[cold]
+    fn compose_traced(
+        &mut self,
+        slot: &mut Slot,
+        clock: &Clock,
+        request: &Request<'_>,
+        status: u16,
+        sizes: (u32, u64),
+    ) {
+        let before = self.slot(slot).lines.len();
+        self.compose_line(slot, clock, request, status, sizes);
+        // Without a line, the bytes of this response could not be told from those of the others.
+        if self.slot(slot).lines.len() == before {
+            self.leave_out(slot, request, sizes, Place::FIRST);
+        }
+        if let Some(trace) = request.trace.filter(|trace| trace.is_sampled()) {
+            let (batch, count) = &mut self.spans;
+            let (pending, others) = Pending::begin(before, trace, request, status, self.moment, batch);
+            *count += others;
+            self.slot(slot).spans.push(pending);
+        }
+    }
+
+    #[inline]
+    fn compose_line(
+        &mut self,
+        slot: &mut Slot,
+        clock: &Clock,
+        request: &Request<'_>,
+        status: u16,
+        sizes: (u32, u64),
+    ) {
         let Some(format) = self.format else {
             if self.by_host.is_some() {
                 self.compose_by_host(slot, clock, request, status, sizes);
@@ -454,6 +538,9 @@ impl Journal {
         if let Some(into) = self.held.get_mut(slot.0 as usize) {
             let start = into.text.len() as u32;
             into.text.append(&mut moved.text);
+            let lines = into.lines.len();
+            into.spans
+                .extend(moved.spans.drain(..).map(|span| span.behind(lines)));
             into.lines.extend(moved.lines.drain(..).map(|line| Line {
                 at: start + line.at,
                 end: start + line.end,
@@ -527,8 +614,9 @@ impl Journal {
             let mut left = held.taken;
             let path = held.path.take();
             let mut from = 0;
-            let mut has_written = false;
-            for line in held.lines.drain(..) {
+            let has_spans = !held.spans.is_empty();
+            let mut has_written = has_spans;
+            for (number, line) in held.lines.drain(..).enumerate() {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
                 let got = whole.min(left);
                 left -= got;
@@ -541,6 +629,9 @@ impl Journal {
                     cut: (got < whole).then_some(cut),
                     path,
                 };
+                if has_spans {
+                    self.spans.1 += span::end(&mut held.spans, number, &numbers, &mut self.spans.0);
+                }
                 if let Some(by_host) = &self.by_host {
                     by_host.count(line.place, got, numbers.duration);
                 }
@@ -617,6 +708,7 @@ impl Journal {
             None => false,
             Some(since) => {
                 self.buffer.len() >= FLUSH_BYTES
+                    || self.spans.0.len() >= FLUSH_BYTES
                     || now - since >= FLUSH_AFTER
                     || self
                         .by_host
@@ -641,6 +733,15 @@ impl Journal {
         std::mem::replace(&mut self.buffer, empty)
     }
 
+    /// Takes the finished spans and their number, if there are any.
+    pub fn take_spans(&mut self) -> Option<(Vec<u8>, u32)> {
+        let (spans, count) = std::mem::take(&mut self.spans);
+        if count > 0 {
+            self.buffered_since = None;
+        }
+        (count > 0).then_some((spans, count))
+    }
+
     /// Makes `empty` the buffer if no lines are buffered, so that its memory is reused.
     pub fn recycle(&mut self, empty: Vec<u8>) {
         if self.buffer.is_empty() {
@@ -649,10 +750,10 @@ impl Journal {
         }
     }
 
-    /// Whether a log is kept, or responses are counted by host.
+    /// Whether a log is kept, responses are counted by host, or requests are traced.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.format.is_some() || self.by_host.is_some()
+        self.format.is_some() || self.by_host.is_some() || self.has_spans
     }
 
     /// Finished lines of the first log not taken yet.
@@ -822,6 +923,9 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
         push_json(out, id.as_bytes());
         out.push(b'"');
     }
+    if let Some(trace) = request.trace {
+        push_trace(out, trace);
+    }
     if let Some(stream) = request.stream {
         out.extend_from_slice(b",\"stream\":");
         push_number(out, stream);
@@ -837,6 +941,19 @@ fn json_line(out: &mut Vec<u8>, clock: &Clock, request: &Request<'_>, status: u1
     let at = out.len() as u32;
     out.extend_from_slice(b"}\n");
     at
+}
+
+/// Appends the ids of the trace and the span of a request.
+#[cold]
+fn push_trace(out: &mut Vec<u8>, trace: &Trace) {
+    use std::io::Write as _;
+    let context = trace.context();
+    // Writing to a `Vec` cannot fail.
+    let _ = write!(
+        out,
+        ",\"trace_id\":\"{}\",\"span_id\":\"{}\"",
+        context.trace, context.span
+    );
 }
 
 #[inline]

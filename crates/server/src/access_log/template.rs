@@ -119,6 +119,14 @@ fn early(variable: Variable, writer: Writer<'_>, clock: &Clock, request: &Reques
         Variable::Referer => writer.text(request.referer),
         Variable::UserAgent => writer.text(request.user_agent),
         Variable::RequestId => writer.text(request.id.map(str::as_bytes)),
+        Variable::TraceId => {
+            let id = request.trace.map(|trace| trace.context().trace.to_string());
+            writer.text(id.as_deref().map(str::as_bytes));
+        }
+        Variable::SpanId => {
+            let id = request.trace.map(|trace| trace.context().span.to_string());
+            writer.text(id.as_deref().map(str::as_bytes));
+        }
         Variable::Stream => writer.number(request.stream),
         Variable::Upstream => {
             let address = request.upstream.map(|upstream| upstream.target.to_string());

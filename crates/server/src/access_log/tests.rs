@@ -29,6 +29,7 @@ fn request<'a>() -> Request<'a> {
         user_agent: Some(b"curl/8"),
         upstream: None,
         id: None,
+        trace: None,
     }
 }
 
@@ -329,5 +330,140 @@ fn hostile_requests_stay_on_their_line_of_a_template() {
         if template.starts_with('{') {
             serde_json::from_str::<serde_json::Value>(&text).unwrap();
         }
+    }
+}
+
+/// The spans that a journal has, each as its trace ID, its length in nanoseconds and the bytes of its attributes.
+fn spans(journal: &mut Journal) -> Vec<(u64, u64, Vec<u8>)> {
+    use otlp::wire::{Fields, Value};
+    let Some((spans, count)) = journal.take_spans() else {
+        return Vec::new();
+    };
+    let spans: Vec<_> = Fields(&spans)
+        .map(|field| {
+            let (2, Value::Bytes(span)) = field else {
+                panic!("{field:?}")
+            };
+            let (mut trace, mut start, mut end, mut attributes) = (0, 0, 0, Vec::new());
+            for field in Fields(span) {
+                match field {
+                    (1, Value::Bytes(id)) => trace = u64::from_be_bytes(id[8..].try_into().unwrap()),
+                    (7, Value::Fixed64(time)) => start = time,
+                    (8, Value::Fixed64(time)) => end = time,
+                    (9, Value::Bytes(attribute)) => attributes.extend_from_slice(attribute),
+                    _ => {}
+                }
+            }
+            (trace, end - start, attributes)
+        })
+        .collect();
+    assert_eq!(spans.len(), count as usize);
+    spans
+}
+
+#[test]
+fn a_recorded_request_has_a_span_with_or_without_a_log() {
+    let traces = [1, 2, 3].map(|bits| Trace::begun(bits, bits != 2));
+    for format in [None, Some(LogFormat::Json)] {
+        let mut journal = Journal::new(format);
+        journal.set_spans(true);
+        journal.set_time(at(300), UnixTime::from_secs(784_111_777));
+        assert!(journal.is_on());
+        // The third response comes from another slot, as those of HTTP/2 do.
+        let (mut slot, mut behind) = (Slot::NONE, Slot::NONE);
+        for (number, trace) in traces.iter().enumerate() {
+            let r = Request {
+                trace: Some(trace),
+                ..request()
+            };
+            let slot = if number < 2 { &mut slot } else { &mut behind };
+            journal.compose(slot, &clock(), &r, 200, 100, 50);
+            journal.given(slot, 150);
+        }
+        journal.join(&mut slot, behind);
+        journal.progress(slot, 150 + 150 + 110);
+        assert!(spans(&mut journal).is_empty(), "not before the end");
+        let tally = journal.lost(&mut slot, Cut::Upstream, at(350));
+        assert_eq!((tally.bytes, tally.cut), (410, 1));
+        assert!(journal.wake().is_some());
+        let got = spans(&mut journal);
+        assert_eq!(
+            got.iter().map(|span| (span.0, span.1)).collect::<Vec<_>>(),
+            [(1, 250_000), (3, 250_000)]
+        );
+        let has = |at: usize, part: &str| got[at].2.windows(part.len()).any(|some| some == part.as_bytes());
+        assert!(has(0, "https") && has(0, "/a") && !has(0, "?b") && !has(0, "error.type"));
+        assert!(has(1, "error.type") && has(1, "weir.response.aborted"));
+        let lines = String::from_utf8(journal.take(Vec::new())).unwrap();
+        let is_logged = format.is_some();
+        assert_eq!(lines.lines().count(), if is_logged { 3 } else { 0 });
+        let ids = format!(",\"trace_id\":\"{:032x}\",\"span_id\":\"{:016x}\",", 2, 2);
+        assert_eq!(
+            lines.contains(&ids),
+            is_logged,
+            "also of a trace that is not recorded: {lines}"
+        );
+        assert_eq!(journal.wake(), None);
+    }
+}
+
+#[test]
+fn a_call_that_failed_lasts_until_its_failure() {
+    let trace = Trace::begun(1, true);
+    let mut journal = Journal::new(None);
+    journal.set_spans(true);
+    journal.set_time(at(900), UnixTime::from_secs(784_111_777));
+    let call = |status, failure| Call {
+        began: at(200),
+        is_secured: true,
+        target: b"/x?secret".as_slice().into(),
+        status,
+        failure,
+    };
+    for (call, target, length, parts) in [
+        (
+            call(0, Some("timeout")),
+            "https://a.test:443",
+            300_000,
+            ["https://a.test:443/x", "timeout"],
+        ),
+        (
+            call(404, None),
+            "10.0.0.1:80",
+            700_000,
+            ["https://10.0.0.1:80/x", "404"],
+        ),
+        (
+            call(200, Some("truncated")),
+            "h2c+unix:/run/a.sock",
+            700_000,
+            ["/run/a.sock", "truncated"],
+        ),
+    ] {
+        let upstream = Upstream {
+            target: &target,
+            took: Duration::from_micros(300),
+            call: Some(&call),
+        };
+        let r = Request {
+            trace: Some(&trace),
+            upstream: Some(&upstream),
+            ..request()
+        };
+        let mut slot = Slot::NONE;
+        journal.compose(&mut slot, &clock(), &r, 502, 100, 50);
+        journal.given(&mut slot, 150);
+        journal.sent(&mut slot, at(950));
+        let got = spans(&mut journal);
+        assert_eq!(
+            got.iter().map(|span| span.1).collect::<Vec<_>>(),
+            [length, 850_000],
+            "{target}"
+        );
+        let attributes = String::from_utf8_lossy(&got[0].2).into_owned();
+        for part in parts {
+            assert!(attributes.contains(part), "{part}: {attributes}");
+        }
+        assert!(!attributes.contains("secret"), "{attributes}");
     }
 }

@@ -49,6 +49,10 @@ units::words! {
         UserAgent = "user_agent",
         /// Id of the request.
         RequestId = "request_id",
+        /// Id of the trace of the request.
+        TraceId = "trace_id",
+        /// Id of the span of the request.
+        SpanId = "span_id",
         /// Number of the stream.
         Stream = "stream",
         /// Upstream that the request was passed to.
@@ -147,6 +151,13 @@ impl LogTemplate {
     pub(crate) fn shows_id(&self) -> bool {
         let mut pieces = self.pieces.iter();
         pieces.any(|piece| matches!(piece, Piece::Value(Variable::RequestId)))
+    }
+
+    /// Whether it shows ids of traces.
+    pub(crate) fn shows_trace(&self) -> bool {
+        let is_of_trace = |variable| matches!(variable, Variable::TraceId | Variable::SpanId);
+        let mut pieces = self.pieces.iter();
+        pieces.any(|piece| matches!(piece, Piece::Value(variable) if is_of_trace(*variable)))
     }
 
     /// A line with values that need no escaping.

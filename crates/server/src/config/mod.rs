@@ -32,6 +32,7 @@ mod listener;
 mod log_template;
 mod logs;
 mod managed;
+mod otlp;
 mod own;
 mod pattern;
 mod preset;
@@ -53,6 +54,7 @@ mod upstream;
 mod values;
 mod versions;
 
+pub use self::otlp::{Otlp, OtlpEndpoint, Parents, Share};
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
@@ -280,6 +282,8 @@ pub struct Config {
     pub request_id: RequestIdField,
     /// Whether responses have that field, too.
     pub request_id_answer: bool,
+    /// Traces for a collector of OpenTelemetry. `None`: there are none.
+    pub otlp: Option<Otlp>,
     /// Whether the metrics have the responses of each host.
     pub host_metrics: bool,
     /// Whether `/healthz` and `/readyz` answer health checks instead of naming files.
@@ -489,6 +493,7 @@ impl Default for Config {
             live: LiveFor::default(),
             request_id: RequestIdField::default(),
             request_id_answer: false,
+            otlp: None,
             host_metrics: false,
             health: false,
             access_log: None,
@@ -775,6 +780,9 @@ impl Config {
         if let Some(tilde) = &self.tilde {
             tilde.validate()?;
         }
+        if let Some(otlp) = &self.otlp {
+            otlp.validate()?;
+        }
         if self.http3 == Http3::On && !self.has_tls() {
             return Err(ConfigError::invalid(
                 "http3",
@@ -822,6 +830,12 @@ impl Config {
             if self.request_id_answer {
                 return needs("request-id-answer", "the field in responses");
             }
+        }
+        if self.otlp.is_none() && self.log_template.as_ref().is_some_and(LogTemplate::shows_trace) {
+            return Err(ConfigError::invalid(
+                "log-template",
+                "`$trace_id` and `$span_id` need a collector of traces; set `endpoint` in `[otlp]` (`--otlp`), too",
+            ));
         }
         if self.log_tcp && self.log_format != LogFormat::Json && !shows_path {
             return Err(ConfigError::invalid(
@@ -1023,10 +1037,12 @@ impl Config {
             None => "uploads",
         };
         let proxies = self.gains_proxies(running).then_some(key);
+        let collector = self.changes_collector(running).then_some("otlp");
         differ
             .map(|(key, _)| *key)
             .chain(listeners)
             .chain(proxies)
+            .chain(collector)
             .collect()
     }
 
@@ -1045,6 +1061,9 @@ impl Config {
         }
         if self.gains_proxies(running) {
             self.keep_proxies_out();
+        }
+        if self.changes_collector(running) {
+            self.keep_collector(running);
         }
     }
 

@@ -545,6 +545,18 @@ const COMPUTED: [&str; 13] = [
     "vary",
 ];
 
+/// Whether the server computes the field of this lowercase name itself.
+pub(super) fn is_computed(name: &str) -> bool {
+    COMPUTED.contains(&name)
+}
+
+/// Field lines of requests to other servers.
+pub(super) fn request_lines<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<FieldLine>, D::Error> {
+    let lines = Vec::<String>::deserialize(d)?;
+    let lines = lines.iter().map(|line| FieldLine::of_request(line));
+    lines.collect::<Result<_, _>>().map_err(de::Error::custom)
+}
+
 impl FieldLine {
     /// A line that is known to be valid.
     pub(super) fn new(name: &str, value: &str) -> FieldLine {

@@ -382,6 +382,7 @@ impl Exchange {
             peer: self.peer,
             is_secured: self.way.is_secured,
             id: self.id.as_ref(),
+            trace: self.trace.as_deref(),
         }
     }
 

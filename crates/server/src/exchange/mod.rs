@@ -31,6 +31,7 @@ use crate::proxy::{Found, Tried};
 use crate::request_id::RequestId;
 use crate::request_limit::Seats;
 use crate::site::Loaded;
+use crate::traced::Trace;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
@@ -117,6 +118,8 @@ pub(crate) struct Exchange {
     seats: Seats,
     /// Id of the request, if requests have ids.
     id: Option<RequestId>,
+    /// Its part in its trace, if requests are traced.
+    trace: Option<Arc<Trace>>,
 }
 
 /// What an exchange waits for.
@@ -149,6 +152,7 @@ impl Exchange {
             vouched: None,
             seats: Seats::default(),
             id: None,
+            trace: None,
         }
     }
 
@@ -156,6 +160,12 @@ impl Exchange {
     #[inline]
     pub(crate) fn identified(self, id: Option<RequestId>) -> Exchange {
         Exchange { id, ..self }
+    }
+
+    /// With the part of the request in its trace.
+    #[inline]
+    pub(crate) fn traced(self, trace: Option<Arc<Trace>>) -> Exchange {
+        Exchange { trace, ..self }
     }
 
     /// The step, whose job knows the id of the request.
@@ -296,6 +306,7 @@ impl Exchange {
         let upstream = self.tried.as_ref().map(|tried| access_log::Upstream {
             target: tried.target.place(),
             took: tried.took,
+            call: tried.call.as_ref(),
         });
         let user = self.user.as_deref().or(user);
         let request = match asked {
@@ -314,6 +325,7 @@ impl Exchange {
                 user_agent: head.user_agent(),
                 upstream: upstream.as_ref(),
                 id: self.id.as_ref().map(RequestId::value),
+                trace: self.trace.as_deref(),
             },
             Asked::Input(bytes) => access_log::Request {
                 peer,
@@ -326,6 +338,7 @@ impl Exchange {
                 user_agent: None,
                 upstream: None,
                 id: self.id.as_ref().map(RequestId::value),
+                trace: self.trace.as_deref(),
             },
         };
         journal.compose(&mut self.slot, clock, &request, status, head_bytes, body_bytes);

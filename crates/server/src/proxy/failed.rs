@@ -84,6 +84,29 @@ impl fmt::Display for Failed {
 }
 
 impl Failed {
+    /// Its name in spans (`error.type`).
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Failed::Unreachable(_) => "unreachable",
+            Failed::Insecure => "tls",
+            Failed::Unresolved => "unresolved",
+            Failed::ConnectTimeout => "connect_timeout",
+            Failed::NoRoom(_) => "no_room",
+            Failed::NoTurn => "no_turn",
+            Failed::Unanswered => "unanswered",
+            Failed::Refused => "refused",
+            Failed::Truncated => "truncated",
+            Failed::Invalid(_) => "invalid_response",
+            Failed::Unwritable => "unwritable_response",
+            Failed::Timeout => "timeout",
+            Failed::TotalTimeout => "total_timeout",
+            Failed::Request(_) => "invalid_request",
+            Failed::TooLarge => "request_too_large",
+            Failed::RequestTimeout => "request_timeout",
+            Failed::ClientGone => "client_gone",
+        }
+    }
+
     /// Whether the upstream is to blame.
     pub(crate) fn is_of_upstream(self) -> bool {
         match self {

@@ -44,6 +44,7 @@ use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
 use crate::request_id::RequestId;
 use crate::request_limit::Seats;
+use crate::traced::Trace;
 use bytes::Bytes;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
@@ -178,6 +179,10 @@ pub(crate) struct Forward {
     pub(crate) seats: Seats,
     /// Id of the request, if requests have ids.
     pub(crate) id: Option<RequestId>,
+    /// Its part in its trace, if requests are traced.
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// The target for the upstream, if the trace is recorded.
+    called: Option<Arc<[u8]>>,
 
     pub(crate) began: Instant,
     /// When the exchange is given up whatever happens; `None`: never, or it has not begun.
@@ -186,6 +191,8 @@ pub(crate) struct Forward {
     pub(crate) took: Option<Duration>,
     /// Status of the response; 0 before it.
     pub(crate) status: u16,
+    /// Status of the upstream's response; 0 before it, or without one.
+    upstream_status: u16,
     /// Bytes of heads for the client.
     pub(crate) head_bytes: u32,
     /// Bytes of content for the client, with its framing.
@@ -258,6 +265,12 @@ impl Forward {
         let mut forward = Forward {
             vouched: None,
             id: from.id.clone(),
+            called: from
+                .trace
+                .as_ref()
+                .filter(|trace| trace.is_sampled())
+                .map(|_| found.target.as_slice().into()),
+            trace: from.trace.clone(),
             head_len,
             attempts: 0,
             switches,
@@ -304,6 +317,7 @@ impl Forward {
             until: None,
             took: None,
             status: 0,
+            upstream_status: 0,
             head_bytes: 0,
             body_bytes: 0,
             cached,
@@ -367,6 +381,7 @@ impl Forward {
         (self.tried != 0).then(|| Tried {
             target: self.target(),
             took: now - self.began,
+            call: self.call(),
         })
     }
 

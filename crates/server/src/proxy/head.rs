@@ -8,6 +8,7 @@ use crate::client_address::{From, UNKNOWN};
 use crate::config::RequestHeader;
 use crate::field_rules::RuledLines;
 use crate::own_fields::{HOP_BY_HOP, is_among};
+use crate::traced::Trace;
 use core::fmt;
 use http_semantics::field::{Fields, Name};
 use http_semantics::method::Method;
@@ -165,6 +166,7 @@ pub(crate) fn write_request(
             || name.eq_ignore_ascii_case("via")
             || rules.drops(name)
             || id_field.as_deref().is_some_and(|own| is_among(name, &[own]))
+            || (from.trace.is_some() && Trace::replaces(name))
             || from.guarded.keeps_back(name)
         {
             continue;
@@ -198,6 +200,9 @@ pub(crate) fn write_request(
     // A rule that sets or removes the field has the last word.
     if let Some(id) = from.id.as_ref().filter(|id| !rules.drops(id.field())) {
         id.write(out);
+    }
+    if let Some(trace) = &from.trace {
+        trace.write(out, |name| rules.drops(name));
     }
     let proto = if from.is_secured { "https" } else { "http" };
     let _ = write!(out, "X-Forwarded-For: {}", Plain(from.peer));
@@ -417,6 +422,7 @@ mod tests {
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
+            trace: None,
         };
         request_from(text, &from, &RequestHeader::default())
     }
@@ -503,6 +509,7 @@ mod tests {
                 is_secured: true,
                 guarded: Guarded::default(),
                 id: None,
+                trace: None,
             };
             let got = request_from(text, &from, &RequestHeader::default());
             assert!(got.contains(&format!("\r\n{lines}")), "{got}");
@@ -521,6 +528,7 @@ mod tests {
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
+            trace: None,
         };
         let text = "GET /a HTTP/1.1\r\nHost: a.test\r\nx-env: dev\r\nX-Env: test\r\nX-Many: 1\r\nCookie: a=b\r\n\
                     X-Real-IP: 10.0.0.1\r\n\r\n";

@@ -28,6 +28,7 @@ mod shared;
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached, Purges};
 use self::refresh::{Refresh, Refresher};
+use crate::access_log;
 use crate::checked::Vouched;
 use crate::config::{Config, Proxy, Redirect, When};
 use crate::hosts::Hosts;
@@ -164,6 +165,8 @@ pub(crate) struct Tried {
     pub(crate) target: Target,
     /// Time from the dial to the failure.
     pub(crate) took: Duration,
+    /// The request to it, if its trace is recorded.
+    pub(crate) call: Option<access_log::Call>,
 }
 
 /// A route as the live page and the metrics show it.

@@ -1,12 +1,14 @@
 //! Who is at the other end of a connection, whatever protocol it speaks, and whether its requests are answered at all.
 
 use crate::client_address::{From, Trusted};
+use crate::config::Parents;
 use crate::connection_limit::unit;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure, Way};
 use crate::rate_limit::Pace;
 use crate::request_id::{Nth, RequestId};
 use crate::request_limit::Seats;
+use crate::traced::{Trace, Tracing};
 use http_semantics::request::RequestHead;
 use runtime::session::Secured;
 use std::cell::{Cell, OnceCell};
@@ -45,7 +47,7 @@ struct More {
     pace: Option<Pace>,
     /// Who the client is, as its certificate says.
     identity: Option<String>,
-    /// Number of the connection, for the ids of its requests; 0: it has none yet.
+    /// Number of the connection, for the ids of its requests and traces; 0: it has none yet.
     connection: Cell<u64>,
 }
 
@@ -132,17 +134,45 @@ impl Client {
         {
             return id;
         }
+        cx.hub.ids.make(field, self.number(cx), nth)
+    }
+
+    /// The number of the connection, which no other has.
+    fn number(&self, cx: &Cx) -> u64 {
         let connection = &self.more.get_or_init(Box::default).connection;
         if connection.get() == 0 {
             connection.set(cx.hub.ids.connection());
         }
-        cx.hub.ids.make(field, connection.get(), nth)
+        connection.get()
+    }
+
+    /// The part of a request in its trace. `None`: requests are not traced.
+    #[inline]
+    pub(super) fn trace(&self, cx: &Cx, asked: Asked<'_, '_, '_>, nth: Nth) -> Option<Arc<Trace>> {
+        let tracing = cx.state.tracing.as_ref()?;
+        Some(self.part(cx, asked, nth, tracing))
+    }
+
+    #[inline(never)]
+    fn part(&self, cx: &Cx, asked: Asked<'_, '_, '_>, nth: Nth, tracing: &Tracing) -> Arc<Trace> {
+        let is_believed = match tracing.parents {
+            Parents::All => true,
+            Parents::Trusted => self.is_trusted(&cx.state.trusted),
+            Parents::None => false,
+        };
+        let head = match asked {
+            Asked::Request(head) if is_believed => Some(head),
+            _ => None,
+        };
+        let place = (self.number(cx), nth);
+        Arc::new(tracing.trace(&cx.hub.ids, place, head, self.used_https(cx, asked)))
     }
 
     /// Who a request is from, for an upstream.
     pub(super) fn from(&self, cx: &Cx, head: &RequestHead<'_, '_>, nth: Nth) -> From {
         let from = From {
             id: self.request_id(cx, Asked::Request(head), nth),
+            trace: self.trace(cx, Asked::Request(head), nth),
             ..cx.state.trusted.from(self.address, self.is_secured(), head)
         };
         match cx.state.gates.is_empty() {

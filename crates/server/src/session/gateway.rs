@@ -109,7 +109,8 @@ pub(super) fn log(
         None => guard::user(cx, (client, stream.map_or(client.current(), Nth::Stream)), head),
     };
     let target = forward.target();
-    let upstream = forward.logged(&target);
+    let call = forward.call();
+    let upstream = forward.logged(&target, call.as_ref());
     let request = access_log::Request {
         peer: client.sender(cx, Asked::Request(head)),
         user: user.as_deref().or(client.user()),
@@ -125,6 +126,7 @@ pub(super) fn log(
         user_agent: head.user_agent(),
         upstream: upstream.as_ref(),
         id: forward.id.as_ref().map(RequestId::value),
+        trace: forward.trace.as_deref(),
     };
     // One byte more than was passed on marks a response that was cut.
     let missing = u64::from(!forward.has_ended() || forward.failed().is_some());

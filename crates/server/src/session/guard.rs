@@ -63,10 +63,12 @@ fn verdict(
 ) -> Verdict {
     let asked = Asked::Request(head);
     let id = client.request_id(cx, asked, nth);
+    let trace = client.trace(cx, asked, nth);
     let sender = Sender {
         peer: client.sender(cx, asked),
         is_secured: client.used_https(cx, asked),
         id: id.as_ref(),
+        trace: trace.as_deref(),
     };
     cx.state.gates.verdict(site, head, sender, known)
 }

@@ -149,6 +149,7 @@ impl Forward {
                     self.keeps &= head.version == Version::Http11
                         && !binds_connection(&head.fields, "www-authenticate");
                     self.took = Some(now - self.began);
+                    self.upstream_status = head.status;
                     let received = self.received_in(head.version);
                     if let Some(cached) = &mut self.cached
                         && cached.answered(head.status, received, &head.fields, length(head.framing), now)

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http1::framing::Framing;
 use http1::head::Response as Head;
 use http1::version::Version;
+use std::sync::Arc;
 use units::{Duration, Instant};
 
 /// Length of content with this framing, if the head says it.
@@ -89,10 +90,27 @@ impl Forward {
     }
 
     /// What the access log says of the upstream; nothing, if the cache answered without one.
-    pub(crate) fn logged<'a>(&self, target: &'a Target) -> Option<access_log::Upstream<'a>> {
+    pub(crate) fn logged<'a>(
+        &self,
+        target: &'a Target,
+        call: Option<&'a access_log::Call>,
+    ) -> Option<access_log::Upstream<'a>> {
         (self.tried != 0).then(|| access_log::Upstream {
             target: target.place(),
             took: self.took.unwrap_or(Duration::ZERO),
+            call,
+        })
+    }
+
+    /// The request to the upstream, if its trace is recorded and there was one.
+    pub(crate) fn call(&self) -> Option<access_log::Call> {
+        let target = self.called.as_ref().filter(|_| self.tried != 0)?;
+        Some(access_log::Call {
+            began: self.began,
+            is_secured: self.route.rule.upstreams[self.at].is_secured(),
+            target: Arc::clone(target),
+            status: self.upstream_status,
+            failure: self.failed.map(Failed::word),
         })
     }
 

@@ -33,6 +33,7 @@ impl Forward {
         self.answered(now);
         self.took = Some(now - self.began);
         self.status = head.status;
+        self.upstream_status = head.status;
         self.head_bytes += bytes;
         self.response = Response::Switched;
         // From now on, its end is that of the client's half.

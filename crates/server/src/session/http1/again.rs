@@ -104,8 +104,9 @@ impl Http1 {
                 referer: known.referer(),
                 user_agent: known.user_agent(),
                 upstream: None,
-                // Heads are not kept if requests have ids.
+                // Heads are not kept if requests have ids or are traced.
                 id: None,
+                trace: None,
             };
             journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
         }

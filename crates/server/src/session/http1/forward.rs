@@ -450,6 +450,7 @@ impl Http1 {
             let way = self.client.way(cx, received.asked());
             let exchange = Exchange::new(sender, way, passed.started)
                 .identified(passed.forward.id.clone())
+                .traced(passed.forward.trace.clone())
                 .after(passed.forward.tried(now));
             let mut outcome = self.begin_with(cx, exchange, received, Some(failure), tx);
             if !is_whole && let Outcome::Wait(mut exchange, _) = outcome {

@@ -295,7 +295,10 @@ impl Http1 {
             Asked::Input(_) => self.client.next(),
         };
         let id = self.client.request_id(cx, received.asked, nth);
-        let mut exchange = Exchange::new(sender, way, received.started).identified(id);
+        let trace = self.client.trace(cx, received.asked, nth);
+        let mut exchange = Exchange::new(sender, way, received.started)
+            .identified(id)
+            .traced(trace);
         let failure = match admitted {
             Ok(seats) => {
                 exchange = exchange.holding(seats);

@@ -39,7 +39,10 @@ impl Http1 {
                 let id = self
                     .client
                     .request_id(cx, received.asked(), self.client.current());
-                let exchange = Exchange::new(sender, way, received.started()).identified(id);
+                let trace = self.client.trace(cx, received.asked(), self.client.current());
+                let exchange = Exchange::new(sender, way, received.started())
+                    .identified(id)
+                    .traced(trace);
                 let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);
                 return self.conclude(cx, received, Outcome::Check(exchange, work), behind, tx, now);

@@ -40,7 +40,10 @@ impl Ask<'_> {
     /// The exchange of what was asked now.
     fn exchange(self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Exchange {
         let id = self.client.request_id(cx, asked, self.nth());
-        Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now).identified(id)
+        let trace = self.client.trace(cx, asked, self.nth());
+        Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now)
+            .identified(id)
+            .traced(trace)
     }
 
     fn nth(self) -> Nth {
@@ -56,6 +59,10 @@ impl Ask<'_> {
 }
 
 /// What became of a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once; a box would cost each request that waits an allocation"
+)]
 pub(in crate::session) enum Outcome {
     /// Its answer; the head is in the worker's block.
     Reply(Reply),

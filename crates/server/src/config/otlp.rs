@@ -1,0 +1,387 @@
+//! Traces for a collector of OpenTelemetry: table `[otlp]`.
+//!
+//! Decides where spans go, of which requests there are any, and how many may wait. It makes and sends none.
+
+use super::auth::AuthUrl;
+use super::upstream::UpstreamAddress;
+use super::values::{self, FieldLine};
+use super::{Config, ConfigError};
+use core::fmt;
+use core::str::FromStr;
+use serde::{Deserialize, Deserializer, de};
+use std::path::PathBuf;
+use units::Duration;
+
+/// Most spans that may wait in a process.
+const QUEUE_MAX: u32 = 1 << 20;
+
+/// Fields of requests to the collector that have values of their own.
+const OWN: [&str; 3] = ["host", "user-agent", "expect"];
+
+/// The table `[otlp]`. Its endpoint turns tracing on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Otlp {
+    /// The collector; the path of traces is added to it.
+    pub endpoint: Option<OtlpEndpoint>,
+    /// The name of this server in traces (`service.name`).
+    pub service_name: String,
+    /// Field lines for the collector, such as a token.
+    #[serde(deserialize_with = "values::request_lines")]
+    pub header: Vec<FieldLine>,
+    /// Share of the traces that begin here and are recorded.
+    pub sample: Share,
+    /// Whose `traceparent` is believed.
+    pub parent: Parents,
+    /// PEM file with the roots that the collector's certificate is checked with. `None`: those of the system.
+    pub ca: Option<PathBuf>,
+    /// Most spans that wait in a process; further ones are dropped.
+    pub queue: u32,
+    /// Most spans in a request to the collector.
+    pub batch: u32,
+    /// Longest time for which spans are collected before they are sent.
+    #[serde(deserialize_with = "values::duration")]
+    pub interval: Duration,
+    /// Time for a request to the collector.
+    #[serde(deserialize_with = "values::duration")]
+    pub timeout: Duration,
+}
+
+impl Default for Otlp {
+    fn default() -> Otlp {
+        Otlp {
+            endpoint: None,
+            service_name: "weir".to_owned(),
+            header: Vec::new(),
+            sample: Share(1.0),
+            parent: Parents::default(),
+            ca: None,
+            queue: 8_192,
+            batch: 512,
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+units::words! {
+    /// Which peers are believed when they say that a request belongs to a trace (`traceparent`).
+    #[derive(Default)]
+    pub enum Parents {
+        /// All clients.
+        #[default]
+        All = "all",
+        /// Those in `trusted`.
+        Trusted = "trusted",
+        /// None: each request begins a trace.
+        None = "none",
+    }
+}
+
+impl Otlp {
+    /// Validates values that depend on each other, and their ranges.
+    ///
+    /// # Errors
+    /// The first key at fault and a valid value for it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let wrong = |key, why: String| Err(ConfigError::invalid(key, why));
+        let Some(endpoint) = &self.endpoint else {
+            return wrong(
+                "otlp",
+                "there is no collector; set `endpoint` (`--otlp`), as in http://127.0.0.1:4318".to_owned(),
+            );
+        };
+        if self.ca.is_some() && !endpoint.upstream().is_secured() {
+            return wrong(
+                "ca",
+                format!("has no effect: {endpoint} is not https; write an https endpoint, or leave `ca` out"),
+            );
+        }
+        if self.service_name.is_empty() || self.service_name.len() > 255 {
+            return wrong("service-name", "a name has 1 to 255 bytes".to_owned());
+        }
+        let is_own = |line: &&FieldLine| {
+            let name = line.name().to_ascii_lowercase();
+            OWN.contains(&&*name) || values::is_computed(&name)
+        };
+        if let Some(line) = self.header.iter().find(is_own) {
+            return wrong(
+                "header",
+                format!(
+                    "`{}` is set by Weir for each request to the collector; remove it",
+                    line.name()
+                ),
+            );
+        }
+        if !(1..=QUEUE_MAX).contains(&self.queue) {
+            return wrong(
+                "queue",
+                format!("{} is not a number of spans; write 1 to {QUEUE_MAX}", self.queue),
+            );
+        }
+        if !(1..=self.queue).contains(&self.batch) {
+            return wrong(
+                "batch",
+                format!(
+                    "{} is not a number of spans; write 1 to {}, the value of `queue`",
+                    self.batch, self.queue
+                ),
+            );
+        }
+        for (key, span) in [("interval", self.interval), ("timeout", self.timeout)] {
+            if !(Duration::from_millis(100)..=Duration::from_secs(600)).contains(&span) {
+                return wrong(key, "must be between 100ms and 10m".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// The collector of traces, if there is one.
+    pub fn collector(&self) -> Option<&UpstreamAddress> {
+        Some(self.otlp.as_ref()?.endpoint.as_ref()?.upstream())
+    }
+
+    /// Whether spans would go to another collector, which the rights of a running process may not allow.
+    pub(super) fn changes_collector(&self, running: &Config) -> bool {
+        self.collector().is_some() && self.collector() != running.collector()
+    }
+
+    /// Keeps the collector of a running process.
+    pub(super) fn keep_collector(&mut self, running: &Config) {
+        match (&mut self.otlp, &running.otlp) {
+            (Some(otlp), Some(running)) => otlp.endpoint.clone_from(&running.endpoint),
+            _ => self.otlp = None,
+        }
+    }
+}
+
+/// The URL of a collector, as `http://127.0.0.1:4318` or `https://otlp.example.com/v1/otlp`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpEndpoint(AuthUrl);
+
+impl OtlpEndpoint {
+    /// Its server.
+    pub fn upstream(&self) -> &UpstreamAddress {
+        self.0.upstream()
+    }
+
+    /// The URL of what is at this path below it.
+    pub fn below(&self, path: &str) -> String {
+        format!("{}{path}", self.0.to_string().trim_end_matches('/'))
+    }
+}
+
+impl FromStr for OtlpEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OtlpEndpoint, String> {
+        let wrong = || {
+            format!(
+                "`{}` is not the URL of a collector; write one as in http://127.0.0.1:4318, without query",
+                text.escape_debug()
+            )
+        };
+        if !text.starts_with("http://") && !text.starts_with("https://") {
+            return Err(wrong());
+        }
+        let url: AuthUrl = text.parse().map_err(|_| wrong())?;
+        match url.target().contains('?') {
+            true => Err(wrong()),
+            false => Ok(OtlpEndpoint(url)),
+        }
+    }
+}
+
+impl fmt::Display for OtlpEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.below(""))
+    }
+}
+
+impl<'de> Deserialize<'de> for OtlpEndpoint {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<OtlpEndpoint, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A share, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(f64);
+
+impl Share {
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        let share = text
+            .parse::<f64>()
+            .ok()
+            .filter(|share| (0.0..=1.0).contains(share));
+        share.map(Share).ok_or_else(|| {
+            format!(
+                "`{}` is not a share; write a number from 0 to 1, as in 0.1",
+                text.escape_debug()
+            )
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Share, D::Error> {
+        struct Reader;
+        impl de::Visitor<'_> for Reader {
+            type Value = Share;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number from 0 to 1")
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Share, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Share, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+        }
+        d.deserialize_any(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn read(text: &str) -> Result<Otlp, String> {
+        let config = Config::from_toml(&format!("[otlp]\n{text}\n"), "w.toml");
+        config
+            .map_err(|error| error.to_string())
+            .map(|config| config.otlp.expect("a table"))
+    }
+
+    #[test]
+    fn an_endpoint_is_a_url_without_query() {
+        for (text, shown, traces) in [
+            (
+                "http://127.0.0.1:4318",
+                "http://127.0.0.1:4318",
+                "http://127.0.0.1:4318/v1/traces",
+            ),
+            (
+                "http://[::1]:4318/",
+                "http://[::1]:4318",
+                "http://[::1]:4318/v1/traces",
+            ),
+            (
+                "https://otlp.example.com/otlp/",
+                "https://otlp.example.com:443/otlp",
+                "https://otlp.example.com:443/otlp/v1/traces",
+            ),
+        ] {
+            let endpoint: OtlpEndpoint = text.parse().unwrap();
+            assert_eq!(
+                (
+                    endpoint.to_string().as_str(),
+                    endpoint.below("/v1/traces").as_str()
+                ),
+                (shown, traces)
+            );
+            assert_eq!(shown.parse::<OtlpEndpoint>().unwrap().to_string(), shown);
+        }
+        for text in [
+            "",
+            "127.0.0.1:4318",
+            "grpc://127.0.0.1:4317",
+            "h2c://127.0.0.1:4318",
+            "unix:/run/otel.sock",
+            "http://a:1/?key=1",
+            "http://user:word@a:1/",
+        ] {
+            let why = text.parse::<OtlpEndpoint>().unwrap_err();
+            assert!(why.contains("http://127.0.0.1:4318"), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_table_has_defaults() {
+        let otlp = read("endpoint = 'http://127.0.0.1:4318'").unwrap();
+        assert_eq!((otlp.queue, otlp.batch, otlp.sample.get()), (8_192, 512, 1.0));
+        assert_eq!((otlp.interval.as_secs(), otlp.timeout.as_secs()), (5, 10));
+        assert_eq!((otlp.parent, otlp.service_name.as_str()), (Parents::All, "weir"));
+        let otlp = read(
+            "endpoint = 'https://a.test'\nheader = ['Authorization: Bearer x']\nsample = 0.25\nparent = 'trusted'\n\
+             ca = 'ca.pem'\nqueue = 1\nbatch = 1\ninterval = '100ms'\ntimeout = '10m'\nservice-name = 'shop'",
+        )
+        .unwrap();
+        assert_eq!((otlp.header[0].value(), otlp.sample.get()), ("Bearer x", 0.25));
+        for (text, sample) in [("sample = 1", 1.0), ("sample = 0", 0.0)] {
+            let otlp = read(&format!("endpoint = 'http://a.test:1'\n{text}")).unwrap();
+            assert_eq!(otlp.sample.get(), sample);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_would_be_right() {
+        for (text, parts) in [
+            ("sample = 0.5", ["`otlp`", "set `endpoint`"]),
+            ("endpoint = 'http://a'\nsample = 1.5", ["`sample`", "from 0 to 1"]),
+            ("endpoint = 'http://a'\nsample = -1", ["`sample`", "from 0 to 1"]),
+            ("endpoint = 'http://a'\nca = 'x'", ["`ca`", "is not https"]),
+            ("endpoint = 'http://a'\nqueue = 0", ["`queue`", "1 to 1048576"]),
+            (
+                "endpoint = 'http://a'\nqueue = 9\nbatch = 10",
+                ["`batch`", "1 to 9"],
+            ),
+            ("endpoint = 'http://a'\nbatch = 0", ["`batch`", "1 to 8192"]),
+            ("endpoint = 'http://a'\ninterval = '1ms'", ["`interval`", "100ms"]),
+            ("endpoint = 'http://a'\ntimeout = '11m'", ["`timeout`", "10m"]),
+            (
+                "endpoint = 'http://a'\nservice-name = ''",
+                ["`service-name`", "1 to 255"],
+            ),
+            (
+                "endpoint = 'http://a'\nheader = ['Host: b']",
+                ["`header`", "remove it"],
+            ),
+            (
+                "endpoint = 'http://a'\nheader = ['Content-Type: b']",
+                ["`header`", "remove it"],
+            ),
+            ("endpoint = 'http://a'\nheader = ['b']", ["header", "NAME: VALUE"]),
+            ("endpoint = 'http://a'\nparent = 'al'", ["`al`", "`all`"]),
+            ("endpoint = 'a:4318'", ["`endpoint`", "http://127.0.0.1:4318"]),
+        ] {
+            let why = read(text).expect_err(text);
+            assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn another_collector_needs_a_restart_and_the_rest_does_not() {
+        let config = |text: &str| Config::from_toml(text, "w.toml").unwrap();
+        let one = config("[otlp]\nendpoint = 'http://127.0.0.1:1'");
+        let fewer = config("[otlp]\nendpoint = 'http://127.0.0.1:1'\nsample = 0.5");
+        let other = config("[otlp]\nendpoint = 'http://127.0.0.1:2'\nsample = 0.5");
+        let none = config("");
+        assert!(fewer.needs_restart(&one).is_empty() && none.needs_restart(&one).is_empty());
+        for running in [&one, &none] {
+            assert_eq!(other.needs_restart(running), ["otlp"]);
+        }
+        let kept = |running: &Config| {
+            let mut next = other.clone();
+            next.keep_until_restart(running);
+            next.otlp
+        };
+        assert_eq!(kept(&one), fewer.otlp);
+        assert_eq!(kept(&none), None);
+    }
+}
