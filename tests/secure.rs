@@ -8,6 +8,7 @@
 )]
 
 mod contents;
+mod over_link;
 mod over_quic;
 mod race;
 
