@@ -100,3 +100,57 @@ fn a_server_at_the_far_end_is_reached_without_the_relay() {
     let (_, counters) = fetched(&authority, &flags, 8_443);
     assert_eq!(counters["udp"]["flows"], 0, "{counters}");
 }
+
+/// Seconds of a cause on the critical path.
+fn of_cause(line: &Value, name: &str) -> f64 {
+    let causes = line["explain"]["causes"].as_array().expect("causes");
+    let cause = causes.iter().find(|cause| cause["cause"] == name);
+    seconds_of(cause.unwrap_or_else(|| panic!("{name}: {line}")), "seconds")
+}
+
+#[test]
+fn causes_over_quic_are_those_of_the_link() {
+    if no_links() {
+        return;
+    }
+    let authority = authority();
+    let (cert, key) = (authority.path("cert.pem"), authority.path("cert.key"));
+    let server = authority.start(&["--http3", "--tls-cert", &cert, "--tls-key", &key]);
+    let port = server.address.port();
+    let run = |link: &[&str], file: &str, more: &[&str]| {
+        let flags = [&["--explain"], more].concat();
+        let (line, _) = fetched_with(&authority, link, port, file, &flags);
+        let total: f64 = client::explain::Cause::ALL
+            .iter()
+            .map(|cause| of_cause(&line, cause.name()))
+            .sum();
+        assert!((total - seconds_of(&line, "seconds")).abs() < 1e-6, "{line}");
+        line
+    };
+    let quic = |line: &Value, what: &str| {
+        let value = line["opened"][0]["quic"][what].as_f64();
+        value.unwrap_or_else(|| panic!("{what}: {line}"))
+    };
+
+    let line = run(&["rate=8M rtt=60ms"], "small.bin", &[]);
+    assert!(quic(&line, "rtt_min") >= 0.06, "{line}");
+    assert!(quic(&line, "handshake_round_trips") >= 0.99, "{line}");
+    assert!(
+        quic(&line, "datagrams_in") * quic(&line, "mtu") > SMALL as f64,
+        "{line}"
+    );
+    assert_eq!(quic(&line, "holes"), 0.0, "{line}");
+    assert_eq!(quic(&line, "blocked"), 0.0, "{line}");
+    assert_eq!(quic(&line, "challenges"), 0.0, "{line}");
+    assert_eq!(of_cause(&line, "loss recovery"), 0.0, "{line}");
+    assert_eq!(of_cause(&line, "flow control"), 0.0, "{line}");
+
+    // Packets of the server are lost: what came after them had to wait.
+    let line = run(&["rate=20M rtt=60ms", "--down", "loss=3%"], "large.bin", &[]);
+    assert!(quic(&line, "holes") > 0.0, "{line}");
+    assert!(of_cause(&line, "loss recovery") > 0.0, "{line}");
+
+    // A new address of the client is validated.
+    let line = run(&["rate=20M rtt=20ms rebind=60p"], "large.bin", &[]);
+    assert!(quic(&line, "challenges") > 0.0, "{line}");
+}

@@ -172,7 +172,11 @@ impl Crew for Asking {
             }
             Happened::Refused(why) => self.end(Err(why.to_owned()), port),
             Happened::Woken(_) => self.end(Err(format!("no answer within {} s", PATIENCE.as_secs())), port),
-            Happened::Connected | Happened::Skipped(_) | Happened::Inspected(_) | Happened::Secured(_) => {}
+            Happened::Connected
+            | Happened::Skipped(_)
+            | Happened::Inspected(_)
+            | Happened::Measured(_)
+            | Happened::Secured(_) => {}
             Happened::Stream(..) | Happened::Stopped(..) => {
                 debug_assert!(false, "TLS over TCP carries no streams");
             }
