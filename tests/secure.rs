@@ -11,6 +11,7 @@ mod contents;
 mod over_link;
 mod over_quic;
 mod race;
+mod simulated;
 
 use crate::cli::{WEIR, text};
 use rcgen::{
