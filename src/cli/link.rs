@@ -225,7 +225,8 @@ words! {
     /// Gives each UDP flow a new source port outside, as a NAT does that has forgotten it: after this time (2s), or after
     /// this many datagrams from the command (200p) [default: no]
     rebind = "rebind", "TIME|Np|no", "UDP";
-    /// UDP flows outside at a time; a further one replaces the one that has been idle the longest [default: 1024]
+    /// UDP flows outside at a time; a further one replaces the one that has been idle the longest; 0: no UDP leaves the
+    /// far end [default: 1024]
     udp_flows = "udp-flows", "N", "UDP";
     /// Ends a UDP flow after this time without a datagram [default: 2m]
     udp_idle = "udp-idle", "TIME", "UDP";

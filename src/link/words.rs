@@ -144,7 +144,7 @@ fn set(beside: &mut Beside, key: &str, value: &str) -> Result<(), Failure> {
                 None => Some(Rebind::After(time()?)),
             };
         }
-        "udp-flows" => udp.flows_max = number(1, FLOWS_MAX)?.unwrap_or(FLOWS_MAX) as usize,
+        "udp-flows" => udp.flows_max = number(0, FLOWS_MAX)?.unwrap_or(FLOWS_MAX) as usize,
         "udp-idle" => udp.idle = time()?.min(IDLE_MAX),
         _ => {
             let is_on = match value {
@@ -216,7 +216,7 @@ mod tests {
             ("rebind", "p"),
             ("rebind", "0s"),
             ("rebind", "often"),
-            ("udp-flows", "0"),
+            ("udp-flows", "some"),
             ("udp-flows", "65537"),
             ("udp-idle", "0"),
         ] {

@@ -251,6 +251,21 @@ fn a_full_table_replaces_the_flow_that_was_idle_the_longest() {
 }
 
 #[test]
+fn without_flows_no_datagram_leaves_the_far_end() {
+    if no_links() {
+        return;
+    }
+    let (port, told) = echo("127.0.0.1");
+    let output = bash(&["rtt=2ms udp-flows=0"], &client(port, "ask anybody"));
+    assert!(
+        text(&output.stderr).contains("refused"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
 fn an_idle_flow_ends() {
     if no_links() {
         return;

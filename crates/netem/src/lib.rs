@@ -90,7 +90,7 @@ pub struct HostSettings {
 /// How the relay of UDP behaves, as a NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpSettings {
-    /// Flows at a time. A further one replaces the flow that has been idle the longest.
+    /// Flows at a time. A further one replaces the flow that has been idle the longest. 0: UDP does not leave the far end.
     pub flows_max: usize,
     /// How long a flow stays without a datagram.
     pub idle: Duration,

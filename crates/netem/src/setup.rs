@@ -55,6 +55,8 @@ pub(super) struct Setup {
     offload: bool,
     /// The largest packet that the near end's interface takes, in bytes.
     mtu: u32,
+    /// Whether UDP, and so DNS, leaves the far end. It does not cross modeled TCP.
+    has_udp: bool,
     resolver: Resolver,
 }
 
@@ -135,7 +137,8 @@ impl Setup {
             );
         }
         let resolver = Resolver::of_machine();
-        reasons.extend(resolver.reason().filter(|_| desk.is_none()));
+        let has_udp = desk.is_none() && plan.udp.flows_max > 0;
+        reasons.extend(resolver.reason().filter(|_| has_udp));
         Ok(Setup {
             near,
             far,
@@ -145,14 +148,14 @@ impl Setup {
             ports: Some(ports),
             offload,
             mtu,
+            has_udp,
             resolver,
         })
     }
 
-    /// What the near command must see as the configuration of its name servers, if not the machine's. UDP, and so DNS,
-    /// does not cross modeled TCP.
+    /// What the near command must see as the configuration of its name servers, if not the machine's.
     pub(super) fn name_servers(&self) -> Option<&str> {
-        self.resolver.text().filter(|_| self.desk.is_none())
+        self.resolver.text().filter(|_| self.has_udp)
     }
 
     /// TCP settings of the near and the far end as they are now. A command may have changed them.
@@ -229,11 +232,13 @@ impl Setup {
                 let stacked = Stacked::new(bridge, ends).map_err(Fault::at("epoll"))?;
                 thread("modeled TCP", move || stacked.run())?
             } else {
-                let far = has_far.then(|| self.far.clone());
-                let prefix = ports[0].prefix(FAR_MAC, NEAR_MAC);
-                let (helper, door) = self.datagrams(plan, far, prefix, outside, &back, &control)?;
-                helpers.push(helper);
-                datagram_door = Some(door);
+                if plan.udp.flows_max > 0 {
+                    let far = has_far.then(|| self.far.clone());
+                    let prefix = ports[0].prefix(FAR_MAC, NEAR_MAC);
+                    let (helper, door) = self.datagrams(plan, far, prefix, outside, &back, &control)?;
+                    helpers.push(helper);
+                    datagram_door = Some(door);
+                }
                 let relaying = Relay::new(
                     self.far.clone(),
                     outside,
