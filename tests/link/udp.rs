@@ -1,9 +1,11 @@
 //! UDP through a link: what reaches a server of this machine, from which port, when, and what comes back.
 
 use crate::link::{WEIR, bash, no_links, text, weir};
+use runtime::sys;
 use serde_json::Value;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::process::{ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -354,6 +356,53 @@ fn a_narrower_path_outside_is_told_as_a_router_would() {
     assert_eq!(counters["udp"]["unreachable"], 1, "{counters}");
     assert_eq!(counters["udp"]["fragments"], 2, "{counters}");
     assert!(said.contains("2 fragments"), "{said}");
+}
+
+/// RFC 3168: ECT(0) from the client, ECT(1) from the server.
+#[test]
+fn ecn_marks_pass_both_ways() {
+    if no_links() {
+        return;
+    }
+    if !Command::new("python3")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        println!("skipped: no python3, whose sockets can mark datagrams");
+        return;
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let port = socket.local_addr().expect("an address").port();
+    sys::prepare_datagrams(socket.as_fd());
+    let server = std::thread::spawn(move || {
+        // Waits, and leaves it there.
+        socket.peek(&mut [0; 16]).expect("a datagram");
+        let mut arrivals = sys::Arrivals::new();
+        arrivals.receive(socket.as_fd()).expect("it is there");
+        let got: Vec<_> = arrivals
+            .datagrams()
+            .map(|(bytes, from, ecn)| (bytes.to_vec(), from, ecn))
+            .collect();
+        sys::send_datagrams(socket.as_fd(), got[0].1, b"answer", None, 1).expect("an answer");
+        (got[0].0.clone(), got[0].2)
+    });
+    // IP_TOS is 1, IP_RECVTOS 13.
+    let script = format!(
+        "import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(0, 1, 2)
+s.setsockopt(0, 13, 1)
+s.settimeout(20)
+s.connect(('198.18.0.1', {port}))
+s.send(b'marked')
+data, control, _, _ = s.recvmsg(99, 99)
+print(data.decode(), control[0][2][0] & 3)"
+    );
+    let output = weir(&["link", "rtt=2ms", "--", "python3", "-c", &script]);
+    assert_eq!(text(&output.stdout), "answer 1\n", "{}", text(&output.stderr));
+    assert_eq!(server.join().expect("no panic"), (b"marked".to_vec(), 2));
 }
 
 #[test]
