@@ -8,8 +8,10 @@
 )]
 
 mod contents;
+mod over_link;
 mod over_quic;
 mod race;
+mod simulated;
 
 use crate::cli::{WEIR, text};
 use rcgen::{

@@ -11,6 +11,7 @@ Examples:
   weir link 'rate=1.5M rtt=90ms loss=burst:1%,30%' -- sh
   weir link cable --initcwnd 2 --up rate=256k --queue 20p -- COMMAND
   weir link wan -- weir link ppp -- COMMAND            links nest
+  weir link 'loss=1% rebind=2s' -- weir fetch https://198.18.0.1:8443/ --ca ca.pem --h3-only
   weir link ppp --stack windows-nt-4.0,sunos-4.1.3 -- curl http://198.18.0.1:8080/
   weir link --calibrate                                measure how exact links are here
   weir link wan --proxy 127.0.0.1:8081=127.0.0.1:8080  without namespaces
@@ -19,6 +20,9 @@ The command reaches this machine at 198.18.0.1 (also in WEIR_LINK_GATEWAY), incl
 listen here on 0.0.0.0, 127.0.0.1 or ::1. A relay terminates the TCP connections of the link, so the
 server's own TCP is not on the link. With --far, the server runs at the far end, and its own TCP is
 on the link. With --stack, the TCP on the link is a model of the named stack in either case.
+
+UDP passes whole: QUIC is between the command and the server. Names are looked up over the link, at
+this machine's name server.
 
 Flags override the words of LINK, and the words override the preset. Without a preset and settings,
 the link neither limits, delays nor loses packets.
@@ -223,4 +227,12 @@ words! {
     /// Switches off TCP features newer than 1997, as far as this kernel allows: timestamps, SACK, window scaling, tail-loss
     /// probes, RACK, BBR; initcwnd 2: yes, no [default: no]
     aged = "aged", "YES|NO", "Hosts";
+    /// Gives each UDP flow a new source port outside, as a NAT does that has forgotten it: after this time (2s), or after
+    /// this many datagrams from the command (200p) [default: no]
+    rebind = "rebind", "TIME|Np|no", "UDP";
+    /// UDP flows outside at a time; a further one replaces the one that has been idle the longest; 0: no UDP leaves the
+    /// far end [default: 1024]
+    udp_flows = "udp-flows", "N", "UDP";
+    /// Ends a UDP flow after this time without a datagram [default: 2m]
+    udp_idle = "udp-idle", "TIME", "UDP";
 }

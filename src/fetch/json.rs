@@ -70,6 +70,16 @@ pub(super) fn of(
                     "out_of_order": tcp.out_of_order, "closing_counted": tcp.is_over,
                 })
             });
+            let quic = connection.quic.map(|quic| {
+                json!({
+                    "rtt": quic.rtt.as_secs_f64(), "rtt_min": quic.rtt_min.map(|rtt| rtt.as_secs_f64()),
+                    "handshake_round_trips": connection.handshake_round_trips(), "handshake_again": connection.shaken_again,
+                    "datagrams_in": quic.datagrams_in, "datagrams_out": quic.datagrams_out,
+                    "datagram_bytes_in": quic.bytes_in, "datagram_bytes_out": quic.bytes_out,
+                    "lost": quic.lost, "probes": quic.probes, "holes": quic.holes, "blocked": quic.blocked,
+                    "challenges": quic.challenges, "mtu": quic.mtu,
+                })
+            });
             let tls = connection.secured.map(|(done, agreed)| {
                 json!({
                     "done": at(done), "handshake": connection.handshake().map(|took| took.as_secs_f64()),
@@ -81,6 +91,7 @@ pub(super) fn of(
                 "protocol": connection.protocol, "closed": maybe(connection.closed), "cut": connection.is_cut, "requests": connection.requests,
                 "bytes_out": connection.bytes_out,
                 "bytes_in": connection.arrivals.iter().map(|arrival| arrival.bytes).sum::<u64>(), "tcp": tcp,
+                "quic": quic,
             })
         })
         .collect();

@@ -263,6 +263,7 @@ pub(super) fn explained(timeline: &Timeline) -> String {
         );
     }
     let _ = writeln!(text, "{:<20} {:>6} 100.0%", "total", milliseconds(elapsed));
+    text.push_str(&by_connection(timeline));
     text.push_str(&by_stream(timeline));
     text.push_str(&by_hint(timeline));
     text
@@ -317,7 +318,33 @@ fn hinted(hint: &Hint) -> String {
     }
 }
 
-/// What each response over HTTP/2 waited for; empty without any.
+/// What the transport knows of each connection over QUIC; empty without any.
+fn by_connection(timeline: &Timeline) -> String {
+    let mut text = String::new();
+    for (number, connection) in timeline.connections.iter().enumerate() {
+        let Some(quic) = connection.quic else { continue };
+        let handshake = match (connection.handshake_round_trips(), quic.rtt_min) {
+            (Some(trips), Some(rtt)) => {
+                format!("handshake {trips:.1} round trips of {} ms", milliseconds(rtt))
+            }
+            _ => "no handshake".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "\nQUIC connection {number}: {handshake}, {} packets of it sent again; {} datagrams in, {} out, at most {} bytes",
+            connection.shaken_again, quic.datagrams_in, quic.datagrams_out, quic.mtu,
+        );
+        let _ = writeln!(
+            text,
+            "sent: {} packets lost, {} probes; received: {} waits for a missing packet, {} times blocked by flow control; {} \
+             paths validated",
+            quic.lost, quic.probes, quic.holes, quic.blocked, quic.challenges,
+        );
+    }
+    text
+}
+
+/// What each response over HTTP/2 or HTTP/3 waited for; empty without any.
 fn by_stream(timeline: &Timeline) -> String {
     let all = streams(timeline);
     if all.is_empty() {

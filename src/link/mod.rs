@@ -11,7 +11,7 @@ mod words;
 use crate::cli::link::{Backend, FarReady, Flags};
 use crate::failure::Failure;
 use crate::voice::Voice;
-use netem::{Commands, Fault, LATE, Link, Observer, Plan, Tally};
+use netem::{Commands, Fault, LATE, Link, Observer, Plan, Tally, UdpTally};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use units::{Duration, Seed};
@@ -102,13 +102,15 @@ fn ended(code: u8, trouble: &record::Trouble) -> Result<ExitCode, Failure> {
 /// The link from words and flags; flags override words.
 fn plan(flags: &Flags) -> Result<Plan, Failure> {
     let limits = link::Limits::default();
-    let (profile, hosts) = words::read(flags, &limits)?;
-    let tcp = stack::read(flags, &hosts)?;
+    let (profile, beside) = words::read(flags, &limits)?;
+    let words::Beside { hosts, udp } = beside;
+    let tcp = stack::read(flags, &hosts, &udp)?;
     Ok(Plan {
         profile,
         seed: Seed(flags.seed),
         limits,
         hosts,
+        udp,
         tcp,
         backend: flags.backend.map(|backend| match backend {
             Backend::Veth => netem::Backend::Veth,
@@ -190,10 +192,47 @@ fn report(tally: &Tally, took: Duration) {
             tally.refused
         );
     }
+    report_udp(&tally.udp);
     if tally.untold > 0 {
         tracing::warn!(
             "{} packets or counters are missing in the recording: the disk was too slow",
             tally.untold
+        );
+    }
+}
+
+/// Logs the counters of the UDP relay at debug level, if there was UDP, and warns of everything that no NAT would do.
+fn report_udp(udp: &UdpTally) {
+    if *udp == UdpTally::default() {
+        return;
+    }
+    tracing::debug!(
+        "UDP: {} flows, {} replaced; {} source ports changed; {} ICMP errors to the command; {} answers longer than the MTU \
+         dropped; {} datagrams that the system did not send",
+        udp.opened,
+        udp.evicted,
+        udp.rebound,
+        udp.unreachable,
+        udp.too_large,
+        udp.unsent,
+    );
+    if udp.evicted > 0 {
+        tracing::warn!(
+            "{} UDP flows were replaced by newer ones, so answers to them were lost; udp-flows=N sets how many there may be",
+            udp.evicted
+        );
+    }
+    if udp.fragments > 0 {
+        tracing::warn!(
+            "{} fragments of UDP datagrams were dropped: a link relays only datagrams that fit into its MTU",
+            udp.fragments
+        );
+    }
+    if udp.overflowed > 0 {
+        tracing::warn!(
+            "{} UDP datagrams were lost at the far end, because they came faster than they could be relayed: this run did \
+             not see the link as described",
+            udp.overflowed
         );
     }
 }

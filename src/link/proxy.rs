@@ -4,7 +4,7 @@ use super::{ended, observer, refused, report};
 use crate::cli::link::Flags;
 use crate::failure::Failure;
 use netem::proxy::{Proxy, impossible};
-use netem::{Commands, FarReady, Plan};
+use netem::{Commands, FarReady, Plan, UdpSettings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
@@ -22,6 +22,11 @@ pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Fa
              (weir lab doctor shows its requirements)",
             keys.join(", ")
         )));
+    }
+    if plan.udp != UdpSettings::default() {
+        return Err(Failure::Usage(
+            "a proxy carries TCP only: leave rebind, udp-flows and udp-idle out, or run a link without --proxy".to_owned(),
+        ));
     }
     // Listens on the first address, and tries all addresses of the target.
     let listen = addresses(listen)?;

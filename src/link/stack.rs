@@ -2,7 +2,7 @@
 
 use crate::cli::link::{Flags, Hosts};
 use crate::failure::Failure;
-use netem::{HostSettings, Settings};
+use netem::{HostSettings, Settings, UdpSettings};
 use netsim::BridgeHost;
 use tcp::{PRESETS, Stack};
 
@@ -10,7 +10,11 @@ use tcp::{PRESETS, Stack};
 ///
 /// # Errors
 /// An unknown stack, a setting that it does not have, or settings of the kernel's TCP, which would not be on the link.
-pub(super) fn read(flags: &Flags, kernel: &HostSettings) -> Result<Option<[BridgeHost; 2]>, Failure> {
+pub(super) fn read(
+    flags: &Flags,
+    kernel: &HostSettings,
+    udp: &UdpSettings,
+) -> Result<Option<[BridgeHost; 2]>, Failure> {
     let Some(names) = &flags.stack else {
         return Ok(None);
     };
@@ -21,6 +25,12 @@ pub(super) fn read(flags: &Flags, kernel: &HostSettings) -> Result<Option<[Bridg
              the stack and the link's mtu), or run without --stack",
             keys.join(", ")
         )));
+    }
+    if *udp != UdpSettings::default() {
+        return Err(Failure::Usage(
+            "UDP does not cross the modeled TCP of --stack: leave rebind, udp-flows and udp-idle out, or run without --stack"
+                .to_owned(),
+        ));
     }
     let (near, far) = names.split_once(',').unwrap_or((names, names));
     let no_delay = |host| matches!(flags.stack_nodelay, Some(hosts) if hosts == host || hosts == Hosts::Both);

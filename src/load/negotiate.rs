@@ -26,7 +26,7 @@ impl Crew for Negotiation {
 
     fn handle(&mut self, _: u32, happened: Happened<'_>, port: &mut Port, _: Instant) {
         match happened {
-            Happened::Connected | Happened::Inspected(_) => {}
+            Happened::Connected | Happened::Inspected(_) | Happened::Measured(_) => {}
             Happened::Secured(agreed) => {
                 self.is_http2 = agreed.protocol == "h2";
                 port.close(LINE);

@@ -12,6 +12,7 @@ mod keys;
 mod proxy;
 mod ready;
 mod stack;
+mod udp;
 mod visits;
 
 use crate::cli::{WEIR, text, weir};
@@ -24,7 +25,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Whether links can be made here; says so if not.
-fn no_links() -> bool {
+pub(crate) fn no_links() -> bool {
     let output = weir(&["link", "rate=none", "--", "true"]);
     if output.status.code() == Some(4) {
         eprintln!("skipped: {}", text(&output.stderr).trim());
@@ -374,7 +375,7 @@ fn what_is_no_link_is_named() {
         (&["link", "mtu=65535", "--backend", "tun", "--", "true"], "65521"),
         (
             &["link", "speed=1M", "--", "true"],
-            "half-duplex; for the hosts mss, initcwnd, congestion, idle-restart, aged",
+            "half-duplex; for the hosts mss, initcwnd, congestion, idle-restart, aged; for UDP rebind, udp-flows, udp-idle",
         ),
         (&["link", "--", "true"], "no link given"),
         (&["link", "lan"], "no command given"),

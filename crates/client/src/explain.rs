@@ -135,6 +135,7 @@ fn is_lossy(timeline: &Timeline) -> bool {
         one.shaken_again > 0
             || last.is_some_and(|last| last.holes > 0 || last.repeats > 0)
             || one.tcp.is_some_and(|tcp| tcp.retransmitted > 0)
+            || one.quic.is_some_and(|quic| quic.lost > 0)
     };
     timeline.sight == Sight::Here && timeline.connections.iter().any(is_seen)
 }
@@ -318,7 +319,7 @@ impl Walk<'_> {
         if let (Some(_), Some(connected)) = (connection.secured, connection.connected) {
             self.spend(connected.max(opened), Cause::Handshake, object);
         }
-        let rtt = connection.tcp.and_then(|tcp| tcp.rtt_min);
+        let rtt = connection.rtt_min();
         if let (1.., Some(rtt)) = (connection.shaken_again, rtt) {
             let from = connection.connected.unwrap_or(self.at);
             let fair = Instant::from_nanos(from.as_nanos().saturating_sub(rtt.as_nanos() as u64));
@@ -834,7 +835,7 @@ impl Path {
         let shaken = connection
             .connected
             .map(|connected| connected - connection.opened);
-        let kernel = connection.tcp.and_then(|tcp| tcp.rtt_min);
+        let kernel = connection.rtt_min();
         Path {
             rtt: match (kernel, shaken) {
                 (Some(kernel), Some(shaken)) => Some(kernel.min(shaken)),

@@ -64,6 +64,7 @@ impl<W: Copy + Send + 'static> Crew for Probe<W> {
             | Happened::Bytes(_)
             | Happened::Skipped(_)
             | Happened::Inspected(_)
+            | Happened::Measured(_)
             | Happened::Stream(..)
             | Happened::Stopped(..) => return,
         };

@@ -1,7 +1,7 @@
 //! The record of a fetch: all events with their times. Plain data; decides nothing.
 
 use core::fmt;
-pub use runtime::dial::{Security, Tcp};
+pub use runtime::dial::{Quic, Security, Tcp};
 use units::Instant;
 
 /// The record of a whole fetch.
@@ -252,12 +252,14 @@ pub struct Connection {
     pub closed: Option<Instant>,
     /// Whether the server closed it while responses were outstanding.
     pub is_cut: bool,
-    /// Retransmitted segments of the handshake.
+    /// Segments of the handshake that this end retransmitted; over QUIC, its packets that were lost, and its probes.
     pub shaken_again: u32,
     /// Every receipt of bytes.
     pub arrivals: Vec<Arrival>,
     /// The kernel's counters when last read: after both ends had closed, or when this end gave up.
     pub tcp: Option<Tcp>,
+    /// The counters of QUIC when last read; `None` for other transports.
+    pub quic: Option<Quic>,
     /// Bytes sent; `None` if it was never established.
     pub bytes_out: u64,
     /// The protocol it speaks, by its ALPN name or as `http/1.0`; empty while undecided.
@@ -269,6 +271,18 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// The minimum round-trip time that the transport knows.
+    pub fn rtt_min(&self) -> Option<units::Duration> {
+        let of_tcp = self.tcp.and_then(|tcp| tcp.rtt_min);
+        of_tcp.or_else(|| self.quic?.rtt_min)
+    }
+
+    /// Duration of the handshake of QUIC in round trips; `None` for other transports.
+    pub fn handshake_round_trips(&self) -> Option<f64> {
+        let rtt = self.quic?.rtt_min.filter(|rtt| !rtt.is_zero())?;
+        Some(self.handshake()?.as_secs_f64() / rtt.as_secs_f64())
+    }
+
     /// When requests could leave: after the TLS handshake, or when a cleartext connection was established. `None` if it
     /// was never established.
     pub fn ready(&self) -> Option<Instant> {
@@ -300,8 +314,8 @@ pub struct Arrival {
     pub holes: u32,
     /// Segments this end had retransmitted since the start of the connection.
     pub repeats: u32,
-    /// HTTP/2: if the server had then used up the flow-control window of the connection, or of a stream: when this end
-    /// granted more.
+    /// If the server had then used up the flow-control window of the connection, or of a stream: when this end granted
+    /// more. With HTTP/2, this end knows; over QUIC, the server said so.
     pub dry: Option<Instant>,
 }
 

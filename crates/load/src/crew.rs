@@ -1056,7 +1056,7 @@ impl Crew {
             (TICK, Happened::Woken(at)) => self.tick(at, port, now),
             (TICK, _) => {}
             // This crew requests no inspections.
-            (_, Happened::Inspected(_)) => {}
+            (_, Happened::Inspected(_) | Happened::Measured(_)) => {}
             (line, Happened::Woken(at)) => self.woken(line, at, port, now),
             (line, Happened::Connected) => {
                 let record = self.ledger.of(now);

@@ -211,7 +211,7 @@ fn receive(socket: &UdpSocket, patience: Duration, done: &std::sync::atomic::Ato
 
 fn delay(plan: &Plan, effort: Effort) -> Result<(Backend, DelayError), Fault> {
     let mut setup = Setup::make(plan)?;
-    let running = setup.start(plan, None, false)?;
+    let running = setup.start(plan, None, None)?;
     let (sender, receiver) = ends(&setup, Direction::Up)?;
     let size = (PROBE + HEADERS) as u64;
     // At most half of what the line takes, so that queues stay short.
@@ -354,7 +354,7 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
     let per_packet = bits / described.bits_per_second();
     let count = ((effort.span.as_secs_f64() / per_packet) as u64).clamp(8, 200_000);
     let mut setup = Setup::make(&plan)?;
-    let running = setup.start(&plan, None, false)?;
+    let running = setup.start(&plan, None, None)?;
     let (sender, receiver) = ends(&setup, direction)?;
     let done = std::sync::atomic::AtomicBool::new(false);
     let patience = Duration::from_secs_f64(per_packet * 3.0) + Duration::from_millis(300);
@@ -389,7 +389,7 @@ fn rate(plan: &Plan, direction: Direction, effort: Effort) -> Result<Option<Rate
 
 fn throughput(plan: &Plan, effort: Effort) -> Result<Throughput, Fault> {
     let mut setup = Setup::make(plan)?;
-    let running = setup.start(plan, None, false)?;
+    let running = setup.start(plan, None, None)?;
     let fault = || Fault::at("opening a connection over the link");
     let listener = setup
         .far

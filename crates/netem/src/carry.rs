@@ -6,6 +6,7 @@
 //! leaves the processor to the programs it serves.
 
 use crate::control::Control;
+use crate::datagrams;
 use crate::port::{Frame, Port};
 use crate::relay::Door;
 use crate::{LATE, Notice, Tally};
@@ -44,6 +45,8 @@ pub(super) struct Emulator {
     pub(super) origin: Instant,
     /// Where new connections are announced before they arrive, if there is a relay.
     pub(super) door: Option<(Door, Receiver<Frame>)>,
+    /// Where UDP leaves the far end and returns, if there is a relay for it.
+    pub(super) datagrams: Option<datagrams::Door>,
     pub(super) watch: Option<Watch>,
     pub(super) control: Arc<Control>,
 }
@@ -151,6 +154,13 @@ impl Emulator {
                 incoming.push((at, direction, frame));
             })?;
         }
+        if let Some(door) = &self.datagrams {
+            for (at, frame) in door.answers.try_iter().take(datagrams::WAITING_MAX) {
+                tally.bytes_in[Direction::Down as usize] += frame.ip().len() as u64;
+                incoming.push((at, Direction::Down, frame));
+                moved += 1;
+            }
+        }
         // Each batch is in order; all batches together must be as well, because both directions may share one medium.
         incoming.sort_by_key(|(at, _, _)| *at);
         Ok(moved)
@@ -179,14 +189,21 @@ impl Emulator {
                         clock::civil_nanos(),
                     );
                 }
-                match &self.door {
-                    Some((door, _)) if direction == Direction::Up => {
-                        if let Some(frame) = door.announce(frame) {
-                            out.push(frame);
-                        }
+                let mut frame = Some(frame);
+                if direction == Direction::Up {
+                    if let Some((door, _)) = &self.door {
+                        frame = frame.and_then(|frame| door.announce(frame));
                     }
-                    _ => out.push(frame),
+                    if let Some(door) = &mut self.datagrams {
+                        frame = frame.and_then(|frame| door.take(frame));
+                    }
                 }
+                out.extend(frame);
+            }
+            if direction == Direction::Up
+                && let Some(door) = &mut self.datagrams
+            {
+                door.ring();
             }
             if !out.is_empty() {
                 // Upward packets leave at the far port, and the other way round.
@@ -207,6 +224,9 @@ impl Emulator {
             self.path.counters(Direction::Up),
             self.path.counters(Direction::Down),
         ];
+        if let Some(door) = &self.datagrams {
+            tally.udp = door.counts.read();
+        }
         tally.refused = self.ports[0].refused + self.ports[1].refused;
         tally.overflowed = self.ports[0].overflowed() + self.ports[1].overflowed();
         if let Some(watch) = &self.watch

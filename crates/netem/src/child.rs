@@ -11,7 +11,7 @@
 
 use crate::netns::Netns;
 use crate::setup::Setup;
-use crate::{Commands, FarReady, Fault, ready};
+use crate::{Commands, FarReady, Fault, ready, resolver};
 use runtime::{clock, sys};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -102,6 +102,16 @@ impl Signals {
         commands: &Commands,
         mut far: Option<Child>,
     ) -> Result<u8, Fault> {
+        if let Some(text) = setup.name_servers() {
+            let text = text.to_owned();
+            let shown = setup.near.call(move || resolver::show(&text));
+            if let Err(error) = shown.and_then(|shown| shown) {
+                tracing::warn!(
+                    "the command cannot look up names: its /etc/resolv.conf names a server that it cannot reach, and \
+                     another cannot be shown to it ({error}); a server at 198.18.0.1 would be reached"
+                );
+            }
+        }
         let outcome = self
             .start(&setup.near, &commands.near, commands, false)
             .and_then(|near| self.attend(near, &mut far));

@@ -22,6 +22,8 @@ pub mod calibrate;
 mod carry;
 mod child;
 mod control;
+mod datagrams;
+mod flows;
 mod netlink;
 mod netns;
 pub mod packets;
@@ -29,8 +31,10 @@ mod port;
 pub mod proxy;
 mod ready;
 mod relay;
+mod resolver;
 mod setup;
 mod stacked;
+mod udp;
 
 use core::fmt;
 use link::{Counters, Direction, Profile};
@@ -83,6 +87,38 @@ pub struct HostSettings {
     pub aged: bool,
 }
 
+/// How the relay of UDP behaves, as a NAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpSettings {
+    /// Flows at a time. A further one replaces the flow that has been idle the longest. 0: UDP does not leave the far end.
+    pub flows_max: usize,
+    /// How long a flow stays without a datagram.
+    pub idle: Duration,
+    /// When a flow gets a new source port; `None`: never.
+    pub rebind: Option<Rebind>,
+}
+
+impl Default for UdpSettings {
+    /// Two minutes are the least that RFC 4787 (section 4.3) allows.
+    fn default() -> UdpSettings {
+        UdpSettings {
+            flows_max: 1_024,
+            idle: Duration::from_secs(120),
+            rebind: None,
+        }
+    }
+}
+
+/// When a NAT gives a UDP flow a new source port. It does so with the next datagram of the client; what the server sends
+/// to the old port afterwards is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rebind {
+    /// This long after the last change.
+    After(Duration),
+    /// After this many datagrams of the client.
+    Every(u64),
+}
+
 /// What to emulate, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -94,6 +130,8 @@ pub struct Plan {
     pub limits: link::Limits,
     /// TCP settings of both ends.
     pub hosts: HostSettings,
+    /// The relay of UDP. Without effect on a link between modeled TCPs, which UDP does not cross.
+    pub udp: UdpSettings,
     /// The required back end; `None`: choose.
     pub backend: Option<Backend>,
     /// Modeled TCP of the near and the far host, which replaces that of the kernel on the link; `hosts` is then without
@@ -120,6 +158,27 @@ pub enum Notice {
 /// A packet later than this counts as late.
 pub const LATE: Duration = Duration::from_millis(1);
 
+/// Counters of the UDP relay since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpTally {
+    /// Flows that were opened.
+    pub opened: u64,
+    /// Flows that were replaced because there were [too many](UdpSettings::flows_max).
+    pub evicted: u64,
+    /// Source ports that were changed ([`Rebind`]).
+    pub rebound: u64,
+    /// ICMP errors that the client was sent.
+    pub unreachable: u64,
+    /// Fragments of datagrams that were dropped: the relay does not join them.
+    pub fragments: u64,
+    /// Answers that were dropped because they are longer than the MTU of the link.
+    pub too_large: u64,
+    /// Datagrams lost because they arrived faster than they could be relayed.
+    pub overflowed: u64,
+    /// Datagrams that the system did not take, without a reason for the client.
+    pub unsent: u64,
+}
+
 /// Counters since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -140,6 +199,8 @@ pub struct Tally {
     pub late: u64,
     /// The largest such delay.
     pub late_max: Duration,
+    /// The relay of UDP.
+    pub udp: UdpTally,
     /// Notices dropped because the observer was too slow.
     pub untold: u64,
     /// Processor time used by the emulator's one thread.
@@ -334,7 +395,7 @@ impl Link {
                 });
             }
         };
-        let running = setup.start(plan, watch, true)?;
+        let running = setup.start(plan, watch, Some(far.is_some()))?;
         let start = runtime::clock::now();
         let outcome = signals.see_through(&setup, commands, far);
         let took = runtime::clock::now().since(start);

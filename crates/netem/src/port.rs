@@ -23,6 +23,26 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// A packet behind the prefix that its port needs ([`Port::prefix`]).
+    pub(super) fn new(prefix: &[u8], packet: &[u8]) -> Frame {
+        Frame {
+            bytes: [prefix, packet].concat(),
+            ip: prefix.len(),
+        }
+    }
+
+    /// If a kernel has left it to the receiver to make several UDP datagrams of one: the bytes of payload of each.
+    pub(super) fn segment(&self) -> Option<u16> {
+        // `linux/virtio_net.h`: VIRTIO_NET_HDR_GSO_UDP_L4, and a flag about ECN.
+        const UDP_SEGMENTS: u8 = 5;
+        const ECN: u8 = 0x80;
+        let [_, kind, _, _, low, high, ..] = *self.bytes.get(..self.ip)? else {
+            return None;
+        };
+        let has_header = self.ip == OFFLOAD + ETHERNET;
+        (has_header && kind & !ECN == UDP_SEGMENTS).then(|| u16::from_ne_bytes([low, high]))
+    }
+
     pub(super) fn ip(&self) -> &[u8] {
         &self.bytes[self.ip..]
     }
@@ -84,6 +104,17 @@ impl Port {
             batch: sys::Batch::new(longest + ETHERNET + OFFLOAD),
             refused: 0,
             overflowed: 0,
+        }
+    }
+
+    /// The bytes before an IP packet in a frame that goes out here, between interfaces with these addresses.
+    pub(super) fn prefix(&self, from: [u8; 6], to: [u8; 6]) -> Vec<u8> {
+        let ethernet = [&to[..], &from, &[8, 0]].concat();
+        match self.device {
+            Device::Tun(_) => Vec::new(),
+            Device::Packets(_) => ethernet,
+            // No segments, and a checksum that is there.
+            Device::Offload(_) => [&[0; OFFLOAD][..], &ethernet[..]].concat(),
         }
     }
 

@@ -32,6 +32,26 @@ pub(super) fn is_ready(netns: &Netns, wanted: FarReady) -> io::Result<bool> {
     })
 }
 
+/// The UDP ports of all sockets in the namespace that the near command can reach.
+pub(super) fn udp_ports(netns: &Netns) -> io::Result<Vec<u16>> {
+    netns.call(|| {
+        let tables = ["udp", "udp6"].map(|table| {
+            // Without IPv6, its table does not exist.
+            std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
+        });
+        tables.iter().flat_map(|table| ports(table)).collect()
+    })
+}
+
+/// The ports of a table's sockets, but for those on loopback addresses.
+fn ports(table: &str) -> impl Iterator<Item = u16> {
+    let sockets = table.lines().skip(1);
+    sockets.filter_map(|line| {
+        let (address, port) = local(line.split_whitespace().nth(1)?)?;
+        (!address.is_loopback()).then_some(port)
+    })
+}
+
 /// Sockets on loopback addresses do not count: the near command cannot reach them.
 fn has(table: &str, state: &str, wanted: FarReady) -> bool {
     table.lines().skip(1).any(|line| {
@@ -108,7 +128,11 @@ mod tests {
                 counts,
                 "{address} {state} {wanted:?}"
             );
+            let is_reached = !address.parse::<IpAddr>().expect("an address").is_loopback();
+            let expected: &[u16] = if is_reached { &[8_080] } else { &[] };
+            assert_eq!(ports(&text).collect::<Vec<_>>(), expected, "{address}");
             for cut in 0..text.len() {
+                let _ = ports(&text[..cut]).count();
                 // Half a table must not cause a panic.
                 let _ = has(&text[..cut], LISTENS, wanted);
             }

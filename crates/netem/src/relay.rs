@@ -173,9 +173,7 @@ enum Subject {
 pub(super) struct Relay {
     /// Where listeners are created.
     far: Netns,
-    gateway: Ipv4Addr,
-    /// The outside address of the gateway.
-    host: Ipv4Addr,
+    outside: Outside,
     news: Receiver<Frame>,
     bell: Arc<Bell>,
     back: Sender<Frame>,
@@ -191,14 +189,9 @@ pub(super) struct Relay {
 const BELL: u64 = 0;
 
 impl Relay {
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "each is one end of a channel or one address, none belong together"
-    )]
     pub(super) fn new(
         far: Netns,
-        gateway: Ipv4Addr,
-        host: Ipv4Addr,
+        outside: Outside,
         news: Receiver<Frame>,
         bell: Arc<Bell>,
         back: Sender<Frame>,
@@ -207,8 +200,7 @@ impl Relay {
     ) -> Relay {
         Relay {
             far,
-            gateway,
-            host,
+            outside,
             news,
             bell,
             back,
@@ -289,7 +281,7 @@ impl Relay {
                 _ => return self.let_on(frame),
             }
         }
-        let outside = outside(key.to, self.gateway, self.host);
+        let outside = self.outside.of(key.to);
         self.connect(poll, outside, key, frame);
     }
 
@@ -414,16 +406,35 @@ impl Relay {
     }
 }
 
-/// Addresses of `to` outside, the one to try first last. `host` is the outside address of the gateway.
-pub(super) fn outside(to: SocketAddrV4, gateway: Ipv4Addr, host: Ipv4Addr) -> Vec<SocketAddr> {
-    if *to.ip() != gateway {
-        return vec![SocketAddr::V4(to)];
+/// Where addresses behind the link are outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outside {
+    /// The address that stands for the machine.
+    pub(super) gateway: Ipv4Addr,
+    /// The outside address of the gateway.
+    pub(super) host: Ipv4Addr,
+    /// The machine's name server. It is behind the gateway's port 53 unless a server of the machine listens there.
+    pub(super) resolver: Option<IpAddr>,
+}
+
+impl Outside {
+    /// The outside addresses of `to`, the one to try first last.
+    pub(super) fn of(&self, to: SocketAddrV4) -> Vec<SocketAddr> {
+        if *to.ip() != self.gateway {
+            return vec![SocketAddr::V4(to)];
+        }
+        let port = to.port();
+        let mut all = vec![SocketAddr::from((self.host, port))];
+        if self.host.is_loopback() {
+            all.insert(0, SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port));
+        }
+        const DNS: u16 = 53;
+        let resolver = self.resolver.map(|address| SocketAddr::new(address, port));
+        if let Some(resolver) = resolver.filter(|one| port == DNS && !all.contains(one)) {
+            all.insert(0, resolver);
+        }
+        all
     }
-    let mut all = vec![SocketAddr::from((host, to.port()))];
-    if host.is_loopback() {
-        all.insert(0, SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), to.port()));
-    }
-    all
 }
 
 pub(super) fn is_refusal(error: &io::Error) -> bool {
@@ -473,6 +484,52 @@ mod tests {
         ip[20..24].copy_from_slice(&[0x90, 0, 0x1f, 0x90]);
         ip[33] = flags;
         ip
+    }
+
+    #[test]
+    fn the_gateway_is_the_machine_and_its_name_server() {
+        let outside = |host: &str, resolver: Option<&str>| Outside {
+            gateway: Ipv4Addr::new(198, 18, 0, 1),
+            host: host.parse().expect("an address"),
+            resolver: resolver.map(|text| text.parse().expect("an address")),
+        };
+        for (host, resolver, to, wanted) in [
+            (
+                "127.0.0.1",
+                None,
+                "198.18.0.1:80",
+                &["[::1]:80", "127.0.0.1:80"][..],
+            ),
+            (
+                "127.0.0.1",
+                Some("127.0.0.53"),
+                "198.18.0.1:80",
+                &["[::1]:80", "127.0.0.1:80"],
+            ),
+            (
+                "127.0.0.1",
+                Some("127.0.0.53"),
+                "198.18.0.1:53",
+                &["127.0.0.53:53", "[::1]:53", "127.0.0.1:53"],
+            ),
+            (
+                "127.0.0.1",
+                Some("::1"),
+                "198.18.0.1:53",
+                &["[::1]:53", "127.0.0.1:53"],
+            ),
+            (
+                "198.18.0.1",
+                Some("198.18.0.1"),
+                "198.18.0.1:53",
+                &["198.18.0.1:53"],
+            ),
+            ("127.0.0.1", Some("127.0.0.53"), "192.0.2.1:53", &["192.0.2.1:53"]),
+        ] {
+            let found = outside(host, resolver).of(to.parse().expect("an address"));
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, wanted, "{host} {resolver:?} {to}");
+        }
     }
 
     #[test]

@@ -6,10 +6,12 @@
 use crate::aged;
 use crate::carry::{Emulator, Watch};
 use crate::control::Control;
+use crate::datagrams::{self, DatagramRelay};
 use crate::netlink::{Mac, Metrics, Netlink};
 use crate::netns::Netns;
-use crate::port::Port;
-use crate::relay::{Door, Relay};
+use crate::port::{Frame, Port};
+use crate::relay::{Door, Outside, Relay};
+use crate::resolver::Resolver;
 use crate::stacked::{Ends, Stacked};
 use crate::{ADDRESS, Backend, Fault, GATEWAY, HostSettings, INTERFACE, Plan, Settings, Tally, is_nested};
 use link::{LossModel, Path, Profile, Way};
@@ -20,7 +22,7 @@ use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use units::{Bytes, Duration, Instant};
@@ -51,18 +53,31 @@ pub(super) struct Setup {
     ports: Option<[Port; 2]>,
     /// Whether segments longer than a wire's packets pass.
     offload: bool,
+    /// The largest packet that the near end's interface takes, in bytes.
+    mtu: u32,
+    /// Whether UDP, and so DNS, leaves the far end. It does not cross modeled TCP.
+    has_udp: bool,
+    resolver: Resolver,
 }
 
 /// A thread that runs until told to stop.
 type Worker = JoinHandle<io::Result<()>>;
 
-/// A running emulator and relay.
+/// A relay's thread, its name, its bell and what tells it to stop.
+struct Helper {
+    name: &'static str,
+    thread: Worker,
+    bell: Arc<Bell>,
+    stop: Arc<AtomicBool>,
+}
+
+/// A running emulator with its relays.
 pub(super) struct Running {
     pub(super) control: Arc<Control>,
     /// When the link's time began.
     pub(super) origin: Instant,
     emulator: Worker,
-    relay: Option<(Worker, Arc<Bell>, Arc<AtomicBool>)>,
+    relays: Vec<Helper>,
     /// The counters of a link between modeled TCPs. The emulator then carries only the command's cable.
     modeled: Option<Arc<Mutex<Tally>>>,
 }
@@ -121,6 +136,9 @@ impl Setup {
                 "the profile shapes nothing per packet, so segments of up to 64 KiB pass whole".to_owned(),
             );
         }
+        let resolver = Resolver::of_machine();
+        let has_udp = desk.is_none() && plan.udp.flows_max > 0;
+        reasons.extend(resolver.reason().filter(|_| has_udp));
         Ok(Setup {
             near,
             far,
@@ -129,7 +147,15 @@ impl Setup {
             reasons,
             ports: Some(ports),
             offload,
+            mtu,
+            has_udp,
+            resolver,
         })
+    }
+
+    /// What the near command must see as the configuration of its name servers, if not the machine's.
+    pub(super) fn name_servers(&self) -> Option<&str> {
+        self.resolver.text().filter(|_| self.has_udp)
     }
 
     /// TCP settings of the near and the far end as they are now. A command may have changed them.
@@ -141,12 +167,12 @@ impl Setup {
         })
     }
 
-    /// Starts the emulator and, if requested, the relay.
+    /// Starts the emulator and, if requested, the relays: `relays` says whether a command runs at the far end.
     pub(super) fn start(
         &mut self,
         plan: &Plan,
         mut watch: Option<Watch>,
-        relays: bool,
+        relays: Option<bool>,
     ) -> Result<Running, Fault> {
         let mut profile = plan.profile.clone();
         if self.desk.is_some() {
@@ -163,14 +189,23 @@ impl Setup {
             tally: Mutex::new(Tally::default()),
         });
         let mut door = None;
-        let mut relay = None;
+        let mut helpers = Vec::new();
         let mut modeled = None;
-        if relays {
+        let mut datagram_door = None;
+        let ports = self.ports.take().ok_or_else(|| Fault::Refused {
+            step: "starting an emulator a second time".to_owned(),
+            error: io::Error::from(io::ErrorKind::AlreadyExists),
+        })?;
+        if let Some(has_far) = relays {
             let (to, news) = channel();
             let (back, returned) = channel();
             let bell = Arc::new(bell()?);
             let stop = Arc::new(AtomicBool::new(false));
-            let host = if is_nested() { GATEWAY } else { Ipv4Addr::LOCALHOST };
+            let outside = Outside {
+                gateway: GATEWAY,
+                host: if is_nested() { GATEWAY } else { Ipv4Addr::LOCALHOST },
+                resolver: self.resolver.server,
+            };
             let thread = if let (Some(tcp), Some(desk)) = (&plan.tcp, &self.desk) {
                 let tally = Arc::new(Mutex::new(Tally::default()));
                 modeled = Some(Arc::clone(&tally));
@@ -185,7 +220,7 @@ impl Setup {
                 let ends = Ends {
                     desk: desk.clone(),
                     far: self.far.clone(),
-                    host,
+                    outside,
                     news,
                     bell: Arc::clone(&bell),
                     back,
@@ -197,10 +232,16 @@ impl Setup {
                 let stacked = Stacked::new(bridge, ends).map_err(Fault::at("epoll"))?;
                 thread("modeled TCP", move || stacked.run())?
             } else {
+                if plan.udp.flows_max > 0 {
+                    let far = has_far.then(|| self.far.clone());
+                    let prefix = ports[0].prefix(FAR_MAC, NEAR_MAC);
+                    let (helper, door) = self.datagrams(plan, far, prefix, outside, &back, &control)?;
+                    helpers.push(helper);
+                    datagram_door = Some(door);
+                }
                 let relaying = Relay::new(
                     self.far.clone(),
-                    GATEWAY,
-                    host,
+                    outside,
                     news,
                     Arc::clone(&bell),
                     back,
@@ -216,18 +257,20 @@ impl Setup {
                 },
                 returned,
             ));
-            relay = Some((thread, bell, stop));
+            helpers.push(Helper {
+                name: "the relay",
+                thread,
+                bell,
+                stop,
+            });
         }
-        let ports = self.ports.take().ok_or_else(|| Fault::Refused {
-            step: "starting an emulator a second time".to_owned(),
-            error: io::Error::from(io::ErrorKind::AlreadyExists),
-        })?;
         let origin = clock::now();
         let emulator = Emulator {
             ports,
             origin,
             path: Path::new(&profile, plan.seed, &plan.limits),
             door,
+            datagrams: datagram_door,
             watch,
             control: Arc::clone(&control),
         };
@@ -235,19 +278,69 @@ impl Setup {
             control,
             origin,
             emulator: thread("emulator", move || emulator.run())?,
-            relay,
+            relays: helpers,
             modeled,
         })
+    }
+
+    /// Starts the relay of UDP. `far` is the namespace of the command at the far end, if there is one.
+    fn datagrams(
+        &self,
+        plan: &Plan,
+        far: Option<Netns>,
+        prefix: Vec<u8>,
+        outside: Outside,
+        back: &Sender<Frame>,
+        control: &Arc<Control>,
+    ) -> Result<(Helper, datagrams::Door), Fault> {
+        let bell = Arc::new(Bell::new().map_err(Fault::at("eventfd"))?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (to, news) = sync_channel(datagrams::WAITING_MAX);
+        let (answer, answers) = sync_channel(datagrams::WAITING_MAX);
+        let direct = Arc::new(datagrams::Ports::new());
+        let counts = Arc::new(datagrams::Counts::default());
+        let door = datagrams::Door {
+            to,
+            bell: Arc::clone(&bell),
+            answers,
+            direct: Arc::clone(&direct),
+            has_far: far.is_some(),
+            counts: Arc::clone(&counts),
+            is_news: false,
+        };
+        let ends = datagrams::Ends {
+            settings: plan.udp,
+            prefix,
+            mtu: self.mtu as usize,
+            outside,
+            news,
+            bell: Arc::clone(&bell),
+            back: back.clone(),
+            answers: answer,
+            emulator: Arc::clone(control),
+            stop: Arc::clone(&stop),
+            far,
+            direct,
+            counts,
+        };
+        let relay = DatagramRelay::new(ends).map_err(Fault::at("epoll"))?;
+        let helper = Helper {
+            name: "the relay of UDP",
+            thread: thread("UDP relay", move || relay.run())?,
+            bell,
+            stop,
+        };
+        Ok((helper, door))
     }
 }
 
 impl Running {
     /// Stops both and returns the final counters.
     pub(super) fn stop(self) -> Tally {
-        if let Some((thread, bell, stop)) = self.relay {
-            stop.store(true, Ordering::Release);
-            bell.ring();
-            report(thread, "the relay");
+        for helper in self.relays {
+            helper.stop.store(true, Ordering::Release);
+            helper.bell.ring();
+            report(helper.thread, helper.name);
         }
         self.control.stop.store(true, Ordering::Release);
         self.control.bell.ring();

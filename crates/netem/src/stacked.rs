@@ -21,8 +21,8 @@ use crate::carry::Watch;
 use crate::control::Control;
 use crate::netns::Netns;
 use crate::port::Frame;
-use crate::relay::{connection, dial, is_refusal, listen, outside, waits};
-use crate::{ADDRESS, GATEWAY, LATE, Notice, Tally};
+use crate::relay::{Outside, connection, dial, is_refusal, listen, waits};
+use crate::{ADDRESS, LATE, Notice, Tally};
 use link::Direction;
 use netsim::{Bridge, Pair, Side, Turn};
 use runtime::bell::Bell;
@@ -32,7 +32,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockAddr, Socket};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TrySendError};
@@ -176,8 +176,7 @@ pub(super) struct Ends {
     pub(super) desk: Netns,
     /// The namespace of the far host.
     pub(super) far: Netns,
-    /// The outside address of the gateway.
-    pub(super) host: Ipv4Addr,
+    pub(super) outside: Outside,
     /// SYNs of the command, held.
     pub(super) news: Receiver<Frame>,
     /// Rung for each of them, and when to stop.
@@ -472,7 +471,10 @@ impl Stacked {
     fn turn(&mut self, turn: Turn) {
         match turn {
             Turn::Asked(pair) => {
-                let mut targets: Vec<Target> = outside(pair.far, GATEWAY, self.ends.host)
+                let mut targets: Vec<Target> = self
+                    .ends
+                    .outside
+                    .of(pair.far)
                     .into_iter()
                     .map(Target::Outside)
                     .collect();

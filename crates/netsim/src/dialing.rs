@@ -263,6 +263,7 @@ mod tests {
                 }
                 Told::Lost(_) => "lost",
                 Told::Inspected(_)
+                | Told::Measured(_)
                 | Told::Skipped(_)
                 | Told::Secured(_)
                 | Told::Refused(_)

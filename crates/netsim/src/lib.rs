@@ -8,6 +8,7 @@
 //! ACK that depends on reading therefore waits for the processor.
 
 mod bridge;
+mod datagrams;
 mod dialing;
 mod host;
 mod hosted;
@@ -20,6 +21,7 @@ mod toy;
 
 pub use bridge::{Bridge, BridgeHost, BridgeLimits, Pair, Passing, Side, Turn};
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+pub use datagrams::{DatagramWorld, LoggedDatagram};
 pub use dialing::{Dialing, Effort, Price};
 use host::Host;
 pub use host::{Application, Conn, Happened, HostSetup, Work};

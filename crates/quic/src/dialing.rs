@@ -21,7 +21,7 @@ use runtime::NoJob;
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Address, Datagram, Endpoint, Outbox, Owner};
 use runtime::dial::datagrams::Carrier;
-use runtime::dial::{Crew, Failing, Happened, Port, Security, Wish};
+use runtime::dial::{Crew, Failing, Happened, Port, Quic, Security, Wish};
 use runtime::streams::Input;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -104,6 +104,8 @@ pub struct Dialing<C> {
     listed: VecDeque<usize>,
     /// Lines whose connection could not be begun, with the reason.
     refused: Vec<(u32, String)>,
+    /// Counters that the crew wants, by line.
+    measured: Vec<(u32, Quic)>,
     scratch: Vec<u8>,
     has_started: bool,
 }
@@ -119,6 +121,10 @@ struct Connection {
     unsent: BTreeMap<u64, Unsent>,
     /// Streams of ours that are open, or were.
     opened: u64,
+    /// Bytes of datagrams that had arrived when it was last served.
+    arrived: u64,
+    /// Times at which more became readable than had arrived.
+    holes: u64,
 }
 
 /// The rest of our half of a stream.
@@ -144,12 +150,22 @@ fn stream_id(stream: u64) -> Option<StreamId> {
 impl<C: Crew> Dialing<C> {
     /// The connections of this crew.
     pub fn new(crew: C, target: Target) -> Dialing<C> {
+        Dialing::of_seed(crew, target, None)
+    }
+
+    /// The same, in which the transport's decisions follow from the seed and not from chance. For virtual time only, as
+    /// [`Endpoint::seeded`](crate::endpoint::Endpoint::seeded).
+    pub fn seeded(crew: C, target: Target, seed: [u8; 32]) -> Dialing<C> {
+        Dialing::of_seed(crew, target, Some(seed))
+    }
+
+    fn of_seed(crew: C, target: Target, seed: Option<[u8; 32]>) -> Dialing<C> {
         let config = Arc::new(EndpointConfig::default());
         Dialing {
             crew,
             port: Port::default(),
             target,
-            quic: quinn_proto::Endpoint::new(config, None, true, None),
+            quic: quinn_proto::Endpoint::new(config, None, true, seed),
             connections: Vec::new(),
             lines: HashMap::new(),
             deadlines: BTreeSet::new(),
@@ -157,6 +173,7 @@ impl<C: Crew> Dialing<C> {
             set: HashMap::new(),
             listed: VecDeque::new(),
             refused: Vec::new(),
+            measured: Vec::new(),
             scratch: Vec::new(),
             has_started: false,
         }
@@ -196,22 +213,39 @@ impl<C: Crew> Dialing<C> {
                         rest = &rest[len..];
                     }
                     Wish::Abandon(line, stream, code) => self.abandon(line, stream, code),
-                    Wish::Close(line) | Wish::Leave(line) => self.close(line, now),
+                    Wish::Close(line) => self.close(line, now),
+                    Wish::Leave(line) => {
+                        self.measure(line);
+                        self.close(line, now);
+                    }
                     Wish::Wake(line, at) => {
                         if let Some(before) = self.set.insert(line, at) {
                             self.alarms.remove(&(before, line));
                         }
                         self.alarms.insert((at, line));
                     }
-                    // No kernel counts here, and all bytes are decrypted.
-                    Wish::Inspect(_) | Wish::Skip(..) => {}
+                    Wish::Inspect(line) => self.measure(line),
+                    // All bytes are decrypted.
+                    Wish::Skip(..) => {}
                 }
             }
             self.port.reuse(wishes, bytes);
+            for (line, counters) in std::mem::take(&mut self.measured) {
+                self.crew
+                    .handle(line, Happened::Measured(counters), &mut self.port, now);
+            }
             for (line, why) in std::mem::take(&mut self.refused) {
                 self.crew
                     .handle(line, Happened::Refused(&why), &mut self.port, now);
             }
+        }
+    }
+
+    /// Reads the counters of a line for the crew.
+    fn measure(&mut self, line: u32) {
+        if let Some((_, connection)) = self.of(line) {
+            let counters = connection.counters();
+            self.measured.push((line, counters));
         }
     }
 
@@ -239,6 +273,8 @@ impl<C: Crew> Dialing<C> {
                     is_listed: false,
                     unsent: BTreeMap::new(),
                     opened: 0,
+                    arrived: 0,
+                    holes: 0,
                 }));
                 self.lines.insert(line, handle.0);
                 self.list(handle.0);
@@ -375,6 +411,7 @@ impl<C: Crew> Dialing<C> {
 impl Connection {
     /// Tells the crew what has happened.
     fn take_events<C: Crew>(&mut self, crew: &mut C, port: &mut Port, name: &str, now: Instant) {
+        let mut read = 0;
         while let Some(event) = self.quic.poll() {
             let Some(line) = self.line else { continue };
             match event {
@@ -397,10 +434,12 @@ impl Connection {
                 }
                 Event::Stream(StreamEvent::Opened { dir }) => {
                     while let Some(id) = self.quic.streams().accept(dir) {
-                        self.read(id, line, crew, port, now);
+                        read += self.read(id, line, crew, port, now);
                     }
                 }
-                Event::Stream(StreamEvent::Readable { id }) => self.read(id, line, crew, port, now),
+                Event::Stream(StreamEvent::Readable { id }) => {
+                    read += self.read(id, line, crew, port, now);
+                }
                 Event::Stream(StreamEvent::Stopped { id, error_code }) => {
                     self.unsent.remove(&id.into());
                     let happened = Happened::Stopped(id.into(), error_code.into_inner());
@@ -415,6 +454,31 @@ impl Connection {
                 | Event::DatagramReceived
                 | Event::DatagramsUnblocked => {}
             }
+        }
+        let arrived = self.quic.stats().udp_rx.bytes;
+        // Everything is read at once, so the rest had waited for what came now.
+        self.holes += u64::from(read > arrived - self.arrived);
+        self.arrived = arrived;
+    }
+
+    fn counters(&self) -> Quic {
+        let stats = self.quic.stats();
+        let (path, sent, received) = (stats.path, stats.frame_tx, stats.frame_rx);
+        Quic {
+            rtt: path.rtt,
+            // Before the first sample, the library has its initial estimate there.
+            rtt_min: self.is_connected.then_some(path.min_rtt),
+            datagrams_in: stats.udp_rx.datagrams,
+            datagrams_out: stats.udp_tx.datagrams,
+            bytes_in: stats.udp_rx.bytes,
+            bytes_out: stats.udp_tx.bytes,
+            lost: path.lost_packets,
+            // Probes of the path's MTU are PING frames, too.
+            probes: sent.ping.saturating_sub(path.sent_plpmtud_probes),
+            holes: self.holes,
+            blocked: received.data_blocked + received.stream_data_blocked,
+            challenges: received.path_challenge,
+            mtu: path.current_mtu,
         }
     }
 
@@ -434,18 +498,22 @@ impl Connection {
         }
     }
 
-    /// Passes what has arrived of a stream to the crew.
-    fn read<C: Crew>(&mut self, id: StreamId, line: u32, crew: &mut C, port: &mut Port, now: Instant) {
+    /// Passes what has arrived of a stream to the crew; returns how many bytes.
+    fn read<C: Crew>(&mut self, id: StreamId, line: u32, crew: &mut C, port: &mut Port, now: Instant) -> u64 {
         let mut stream = self.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
-            return;
+            return 0;
         };
+        let mut read = 0;
         let mut hear = |bytes: &[u8], input| {
             crew.handle(line, Happened::Stream(id.into(), bytes, input), port, now);
         };
         loop {
             match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => hear(&chunk.bytes, Input::Open),
+                Ok(Some(chunk)) => {
+                    read += chunk.bytes.len() as u64;
+                    hear(&chunk.bytes, Input::Open);
+                }
                 Ok(None) => break hear(&[], Input::End),
                 Err(ReadError::Reset(code)) => break hear(&[], Input::Reset(code.into_inner())),
                 Err(ReadError::Blocked) => break,
@@ -453,6 +521,7 @@ impl Connection {
         }
         // What it says about datagrams to send: they are asked for anyway.
         let _ = chunks.finalize();
+        read
     }
 
     /// Gives the transport what waits.

@@ -138,11 +138,24 @@ impl<V: Service> Endpoint<V> {
     /// # Panics
     /// For a worker beyond [`identifiers::WORKERS_MAX`].
     pub fn new(shared: Arc<Shared>, service: Arc<V>, worker: usize) -> Endpoint<V> {
+        Endpoint::of(shared, service, worker, None)
+    }
+
+    /// The same, in whose decisions no chance plays: those of the transport follow from the seed. Connection IDs and keys
+    /// are still drawn, but all have one size. For virtual time only: peers could foresee what must not be foreseen.
+    ///
+    /// # Panics
+    /// As [`Endpoint::new`].
+    pub fn seeded(shared: Arc<Shared>, service: Arc<V>, worker: usize, seed: [u8; 32]) -> Endpoint<V> {
+        Endpoint::of(shared, service, worker, Some(seed))
+    }
+
+    fn of(shared: Arc<Shared>, service: Arc<V>, worker: usize, seed: Option<[u8; 32]>) -> Endpoint<V> {
         let number = u8::try_from(worker).expect("the caller bounds the workers");
         let mut config = (*shared.endpoint).clone();
         let process = shared.process;
         config.cid_generator(move || Box::new(Identifiers::of(number, process)));
-        let quic = quinn_proto::Endpoint::new(Arc::new(config), None, true, None);
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), None, true, seed);
         let mut endpoint = Endpoint {
             cx: service.context(worker),
             budget: service.budget(),

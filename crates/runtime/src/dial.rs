@@ -26,6 +26,7 @@ use crate::io::epoll::{Epoll, Waker};
 use crate::io::{Backend, Done, Id, Op, Out};
 use crate::manner::Writing;
 use crate::peer::{PeerLoss, Upstream};
+pub use crate::quic_info::Quic;
 use crate::session::Loss;
 use crate::streams::Input;
 pub use crate::tcp_info::Tcp;
@@ -71,6 +72,8 @@ pub enum Happened<'a> {
     /// The counters requested with [`Port::inspect`], or those at the end of [`Port::leave`]. Reported only if a kernel
     /// keeps counters.
     Inspected(Tcp),
+    /// The counters requested with [`Port::inspect`] of a connection whose transport is QUIC.
+    Measured(Quic),
     /// A layer between driver and crew, such as TLS, finished its handshake. Output requested before leaves now. Reported
     /// only by layers, after [`Happened::Connected`] and before any bytes.
     Secured(Security),

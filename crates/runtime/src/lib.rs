@@ -35,6 +35,7 @@ pub mod memory;
 pub mod names;
 pub mod peer;
 pub mod process;
+mod quic_info;
 mod roll;
 pub mod rounds;
 pub mod seccomp;

@@ -35,14 +35,14 @@ pub use capture::{
     Arrived, bind_packet_socket, capture_socket, make_promiscuous, packet_statistics, prepare_packet_socket,
     receive_packets,
 };
-pub(crate) use datagrams::{Arrivals, prepare_datagrams, send_datagrams};
+pub use datagrams::{Arrivals, forbid_fragments, path_mtu, prepare_datagrams, send_datagrams};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;
 pub use keeper::{Keeps, own_processes, under_a_keeper};
 pub(crate) use memory::{Run, let_go_of_program, set_trim_threshold, trim};
 pub(crate) use namespaces::landlock_version;
-pub use namespaces::{dies_with_its_parent, next_signal_and_sender, run_first, unshare};
+pub use namespaces::{dies_with_its_parent, next_signal_and_sender, own_mounts, run_first, unshare};
 pub use packets::{
     BATCH, Batch, offloads_off, overflowed, packet_socket, receive_stamped, send_batch, stamp_arrivals, tun,
 };

@@ -48,4 +48,4 @@ pub use rto::Rto;
 pub use segment::{Flags, Segment, Stamps};
 pub use stack::{AckRule, AckTimer, IdleRestart, NagleIdle, PRESETS, SpuriousTimeouts, Stack};
 pub use state::{Closed, State};
-pub use wire::{ipv4_packet, parse_ipv4_packet};
+pub use wire::{internet_checksum, ipv4_packet, parse_ipv4_packet};

@@ -16,7 +16,7 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
     packet.extend_from_slice(&[0x40, 0, 64, 6, 0, 0]);
     packet.extend_from_slice(&source.ip().octets());
     packet.extend_from_slice(&destination.ip().octets());
-    let sum = checksum(&packet, 0);
+    let sum = internet_checksum(&packet, 0);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 
     let start = packet.len();
@@ -62,7 +62,7 @@ pub fn ipv4_packet(source: SocketAddrV4, destination: SocketAddrV4, id: u16, seg
     packet.extend_from_slice(&segment.payload);
     let length = packet.len() - start;
     let pseudo = sum_words(&packet[12..20]) + 6 + length as u64;
-    let sum = checksum(&packet[start..], pseudo);
+    let sum = internet_checksum(&packet[start..], pseudo);
     packet[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
     packet
 }
@@ -158,7 +158,8 @@ fn sum_words(bytes: &[u8]) -> u64 {
         .sum()
 }
 
-fn checksum(bytes: &[u8], start: u64) -> u16 {
+/// The Internet checksum (RFC 1071) of `bytes`, with `start` added: the sum of the words of a pseudo-header, or zero.
+pub fn internet_checksum(bytes: &[u8], start: u64) -> u16 {
     let mut sum = start + sum_words(bytes);
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -209,9 +210,9 @@ mod tests {
         assert_eq!(usize::from(packet[32] >> 4) * 4, length - 3);
         assert_eq!(&packet[40..40 + options.len()], options);
         assert_eq!(&packet[40 + options.len()..], b"odd");
-        assert_eq!(checksum(&packet[..20], 0), 0);
+        assert_eq!(internet_checksum(&packet[..20], 0), 0);
         let pseudo = sum_words(&packet[12..20]) + 6 + length as u64;
-        assert_eq!(checksum(&packet[20..], pseudo), 0);
+        assert_eq!(internet_checksum(&packet[20..], pseudo), 0);
     }
 
     /// A packet whose option list is `options`, which must be a multiple of four bytes.

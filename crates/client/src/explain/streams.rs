@@ -1,4 +1,4 @@
-//! Where the time of each HTTP/2 response went, from its request to its last byte.
+//! Where the time of each response over HTTP/2 or HTTP/3 went, from its request to its last byte.
 //!
 //! Divides that time at the receipts of its connection. The time before a receipt belongs to what the receipt brought:
 //! bytes of this response, of others, or both in proportion. A receipt behind a missing segment was held up by that; one
@@ -125,7 +125,9 @@ fn waits(
             let share = own.map_or(0.0, |piece| piece.bytes as f64 / all.max(1) as f64);
             let is_granted = dry.is_some_and(|raised| path.is_answer(raised, to));
             let is_dry = dry.is_some_and(|raised| to < raised + rtt.mul_f64(0.75));
-            if Loss::before(connection, number) == Loss::Hole {
+            // Over QUIC, a missing packet holds up only the streams with data in it (RFC 9000 section 2).
+            let is_held_up = own.is_some() || connection.quic.is_none();
+            if Loss::before(connection, number) == Loss::Hole && is_held_up {
                 spend(Wait::LostSegment, gap);
             } else if is_dry || (is_granted && own.is_some() && gap >= PAUSE_MIN) {
                 spend(Wait::FlowControl, gap);

@@ -68,6 +68,7 @@ pub(super) fn connection(opened: u64, arrivals: &[u64]) -> Connection {
         secured: None,
         shaken_again: 0,
         arrivals: receipts(arrivals.iter().map(|&ms| (ms, 1460))),
+        quic: None,
         tcp: Some(Tcp {
             rtt_min: Some(Duration::from_millis(20)),
             delayed_ack: Duration::from_millis(40),

@@ -27,7 +27,8 @@ use crate::session::{OUTSTANDING_MAX, Session};
 use crate::streamed::STREAMS_MAX;
 use crate::streams::Streams;
 use crate::timeline::{
-    Arrival, Connection, Fate, Initiator, Object, Part, Role, Security, Skipped, Source, Tcp, Timeline, Try,
+    Arrival, Connection, Fate, Initiator, Object, Part, Quic, Role, Security, Skipped, Source, Tcp, Timeline,
+    Try,
 };
 use encoding_rs::{Encoding, WINDOWS_1252};
 use http_semantics::method::Method;
@@ -477,6 +478,7 @@ impl Fetch {
             is_cut: false,
             shaken_again: 0,
             arrivals: Vec::new(),
+            quic: None,
             tcp: None,
             bytes_out: 0,
             protocol: self.protocol(),
@@ -765,6 +767,33 @@ impl Fetch {
         }
     }
 
+    /// Takes the counters of QUIC, read after everything that has come at this instant.
+    fn measured(&mut self, number: usize, quic: Quic, now: Instant) {
+        let record = &mut self.timeline.connections[number];
+        let before = record.quic.replace(quic).unwrap_or_default();
+        let Some(latest) = record.arrivals.len().checked_sub(1) else {
+            record.shaken_again = u32::try_from(quic.lost + quic.probes).unwrap_or(u32::MAX);
+            return;
+        };
+        let holes = u32::try_from(quic.holes - before.holes).unwrap_or(u32::MAX);
+        // What had waited is the first that could be read then.
+        let last = record.arrivals[latest].at;
+        let first = record.arrivals.partition_point(|arrival| arrival.at < last);
+        for arrival in &mut record.arrivals[first..] {
+            arrival.holes += holes;
+        }
+        if quic.blocked > before.blocked {
+            // This end has just granted more, in answer to what it has read.
+            record.arrivals[latest].dry = Some(now);
+            for asked in &self.lines[number].waiting {
+                let one = &mut self.timeline.objects[asked.object].tries[asked.one];
+                if let Some(piece) = one.pieces.last_mut().filter(|piece| piece.arrival == latest) {
+                    piece.dry = Some(now);
+                }
+            }
+        }
+    }
+
     /// Records which windows the server had used up at the end of a receipt.
     fn measure_windows(&mut self, number: usize, streams: &Multiplexed) {
         let record = &mut self.timeline.connections[number];
@@ -915,6 +944,9 @@ impl Crew for Fetch {
             }
             return;
         }
+        if let Happened::Measured(quic) = happened {
+            return self.measured(number, quic, now);
+        }
         if self.is_over {
             return;
         }
@@ -970,7 +1002,7 @@ impl Crew for Fetch {
                 self.lost(number, &why, is_opening, port, now);
             }
             // This client parses every byte and never skips content.
-            Happened::Inspected(_) | Happened::Skipped(_) => {}
+            Happened::Inspected(_) | Happened::Measured(_) | Happened::Skipped(_) => {}
         }
         self.dispatch(port, now);
         self.held_since = None;

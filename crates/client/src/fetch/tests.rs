@@ -3,6 +3,7 @@
 
 mod chromium;
 mod interim;
+mod quic;
 
 use super::*;
 use crate::explain::{explain, sums};

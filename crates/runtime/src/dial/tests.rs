@@ -54,6 +54,7 @@ impl Crew for Greeters {
             }
             Happened::Connected => self.connected += 1,
             other @ (Happened::Inspected(_)
+            | Happened::Measured(_)
             | Happened::Skipped(_)
             | Happened::Secured(_)
             | Happened::Stream(..)

@@ -3,7 +3,7 @@
 //!
 //! An [`Arrivals`] owns the memory that the kernel writes to; what it hands out is borrowed from it.
 
-use super::options::set;
+use super::options::{get, set};
 use socket2::SockAddr;
 use std::io;
 use std::net::SocketAddr;
@@ -21,10 +21,27 @@ const UDP_GRO: libc::c_int = 104;
 
 /// Has the kernel join datagrams of one sender that arrive together, and report the ECN field. What a kernel does not offer is
 /// left out.
-pub(crate) fn prepare_datagrams(fd: BorrowedFd<'_>) {
+pub fn prepare_datagrams(fd: BorrowedFd<'_>) {
     let _ = set(fd, libc::SOL_UDP, UDP_GRO, 1);
     let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
     let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
+}
+
+/// Forbids fragments of IPv4 datagrams sent from here: one that is longer than the path takes fails with `EMSGSIZE`.
+///
+/// # Errors
+/// The system's.
+pub fn forbid_fragments(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+}
+
+/// The largest IPv4 packet, in bytes, that the path of this connected socket is known to take.
+///
+/// # Errors
+/// The system's, if the socket is not connected.
+pub fn path_mtu(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let bytes: libc::c_int = get(fd, libc::IPPROTO_IP, libc::IP_MTU)?;
+    Ok(u32::try_from(bytes).unwrap_or(0))
 }
 
 /// A message that arrived.
@@ -38,7 +55,7 @@ struct Arrival {
 }
 
 /// Memory for datagrams that are received together.
-pub(crate) struct Arrivals {
+pub struct Arrivals {
     data: Vec<u8>,
     got: Vec<Arrival>,
     is_refused: bool,
@@ -46,7 +63,11 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// Room for one call's messages: 1 MiB, of which only what is used is ever touched.
-    pub(crate) fn new() -> Arrivals {
+    #[allow(
+        clippy::new_without_default,
+        reason = "it is 1 MiB: nobody should make one by accident"
+    )]
+    pub fn new() -> Arrivals {
         Arrivals {
             data: vec![0; BATCH * ROOM],
             got: Vec::with_capacity(BATCH),
@@ -55,7 +76,7 @@ impl Arrivals {
     }
 
     /// Whether the last call learned that nobody receives at the other end. Sockets know that only if they are connected.
-    pub(crate) fn is_refused(&self) -> bool {
+    pub fn is_refused(&self) -> bool {
         self.is_refused
     }
 
@@ -63,7 +84,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// What the system says, but for faults of earlier sends that the network reports here.
-    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+    pub fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         self.got.clear();
         self.is_refused = false;
         // SAFETY: these are made of integers and pointers, for which zero is a value.
@@ -122,7 +143,7 @@ impl Arrivals {
     }
 
     /// The datagrams of the last call, in order: payload, sender, ECN field.
-    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = (&mut [u8], SocketAddr, u8)> {
+    pub fn datagrams(&mut self) -> impl Iterator<Item = (&mut [u8], SocketAddr, u8)> {
         let rooms = self.data.chunks_exact_mut(ROOM);
         rooms.zip(&self.got).flat_map(|(room, arrival)| {
             let bytes = &mut room[..arrival.length];
@@ -178,7 +199,7 @@ fn ancillary(head: &libc::msghdr) -> (Option<usize>, u8) {
 ///
 /// # Errors
 /// What the system says: `EAGAIN` if the socket takes nothing now, `EIO` or `EINVAL` where segments are not offered.
-pub(crate) fn send_datagrams(
+pub fn send_datagrams(
     fd: BorrowedFd<'_>,
     to: SocketAddr,
     bytes: &[u8],

@@ -1,5 +1,6 @@
 //! Namespaces, and the setup of a child between fork and exec.
 
+use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -13,6 +14,22 @@ pub fn unshare(user: bool, network: bool) -> io::Result<()> {
     flags.set(UnshareFlags::NEWNET, network);
     // SAFETY: neither flag is CLONE_FILES, the one that other threads could notice in descriptors they hold.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// Gives the calling thread, and children it starts, a namespace of mounts of their own: what they mount is not seen
+/// outside. Other threads are not affected.
+///
+/// # Errors
+/// The system's, which requires the rights of an administrator of the user namespace.
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: the flag is not CLONE_FILES; with it the kernel copies this thread's root and current folder, and leaves
+    // those of others alone.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
+    mount_change(
+        "/",
+        MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM,
+    )?;
+    Ok(())
 }
 
 /// Makes the kernel kill the child when the thread that spawns it ends for any reason, and unblocks these held signals
