@@ -202,7 +202,11 @@ impl Crew for Asking {
                 let why = format!("no response within {:?}", self.patience);
                 self.end(Err(why), port);
             }
-            Happened::Connected | Happened::Skipped(_) | Happened::Inspected(_) | Happened::Secured(_) => {}
+            Happened::Connected
+            | Happened::Skipped(_)
+            | Happened::Inspected(_)
+            | Happened::Measured(_)
+            | Happened::Secured(_) => {}
             Happened::Stream(..) | Happened::Stopped(..) => {
                 debug_assert!(false, "TLS over TCP carries no streams");
             }
