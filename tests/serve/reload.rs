@@ -59,9 +59,9 @@ const UNSEEN: [&str; 5] = [
     "disk-timeout",
     "max-disk-queue",
 ];
-/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `proxy`,
+/// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `otlp`, `proxy`,
 /// `recorded`, `request_id`, `uploads`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 33] = [
+const ELSEWHERE: [&str; 34] = [
     "replay",
     "replay-delays",
     "versions",
@@ -74,6 +74,7 @@ const ELSEWHERE: [&str; 33] = [
     "hsts",
     "listener",
     "proxy",
+    "otlp",
     "access",
     "try-files",
     "uploads",
