@@ -22,7 +22,7 @@ use crate::clock;
 use crate::concurrency::blocking_pool::{BlockingPool, Finished, Hand, Inbox, JobId, Work};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
-use crate::sys::{Arrivals, prepare_datagrams, send_datagrams};
+use crate::sys::{Arrivals, Sending, prepare_datagrams, send_datagrams};
 use core::fmt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -807,8 +807,14 @@ impl<E: Endpoint> Worker<E> {
         }
         let counters = &self.shared.counters;
         let mut batch: Vec<Datagram<'_>> = Vec::new();
-        for datagram in arrivals.datagrams() {
+        for arrived in arrivals.datagrams() {
             count(&counters.received, 1);
+            let datagram = Datagram {
+                bytes: arrived.bytes,
+                from: arrived.from,
+                local: arrived.local,
+                ecn: arrived.ecn,
+            };
             match self.endpoint.owner(datagram.bytes) {
                 Owner::Worker(other) if self.is_another(other) => {
                     count(&counters.forwarded, 1);
@@ -859,7 +865,7 @@ impl<E: Endpoint> Worker<E> {
             let offered = self.shared.segments.load(Ordering::Relaxed);
             let fd = self.socket.as_fd();
             let sent = match offered {
-                true => send_datagrams(fd, address, bytes),
+                true => send_datagrams(fd, sending(address), bytes),
                 false => send_one_by_one(fd, address, bytes),
             };
             let mut sent = sent.map_err(|error| error.raw_os_error().unwrap_or(0));
@@ -904,7 +910,16 @@ fn send_one_by_one(fd: BorrowedFd<'_>, address: Address, bytes: &[u8]) -> io::Re
     };
     bytes
         .chunks(length)
-        .try_for_each(|bytes| send_datagrams(fd, single, bytes))
+        .try_for_each(|bytes| send_datagrams(fd, sending(single), bytes))
+}
+
+fn sending(address: Address) -> Sending {
+    Sending {
+        to: address.to,
+        local: address.local,
+        ecn: address.ecn,
+        segment: address.segment,
+    }
 }
 
 #[cfg(test)]

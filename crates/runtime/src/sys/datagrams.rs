@@ -4,7 +4,6 @@
 //! An [`Arrivals`] owns the memory that the kernel writes to; what it hands out is borrowed from it.
 
 use super::options::set;
-use crate::datagram::{Address, Datagram};
 use socket2::SockAddr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -52,6 +51,27 @@ struct Told {
     ecn: u8,
     /// The local address it was sent to, if the kernel was asked for it.
     local: Option<IpAddr>,
+}
+
+/// A datagram that arrived: payload, sender, the local address it was sent to, ECN field.
+#[derive(Debug)]
+pub(crate) struct Arrived<'b> {
+    pub(crate) bytes: &'b mut [u8],
+    pub(crate) from: SocketAddr,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) ecn: u8,
+}
+
+/// Where a payload is sent, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sending {
+    pub(crate) to: SocketAddr,
+    /// The local address to send from, unless the system chooses.
+    pub(crate) local: Option<IpAddr>,
+    /// The ECN field.
+    pub(crate) ecn: u8,
+    /// Bytes of each datagram, if the payload is several.
+    pub(crate) segment: Option<u16>,
 }
 
 /// Memory for datagrams that are received together.
@@ -140,11 +160,11 @@ impl Arrivals {
     }
 
     /// The datagrams of the last call, in their order.
-    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
+    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Arrived<'_>> {
         let rooms = self.data.chunks_exact_mut(ROOM);
         rooms.zip(&self.got).flat_map(|(room, arrival)| {
             let bytes = &mut room[..arrival.length];
-            bytes.chunks_mut(arrival.segment).map(|bytes| Datagram {
+            bytes.chunks_mut(arrival.segment).map(|bytes| Arrived {
                 bytes,
                 from: arrival.from,
                 local: arrival.told.local,
@@ -189,8 +209,13 @@ fn ancillary(head: &libc::msghdr) -> Told {
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info: libc::in_pktinfo = std::ptr::read_unaligned(data.cast());
-                    // Of a packet to a broadcast address, one that can be a source.
-                    told.local = Some(Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr)).into());
+                    // Of a packet to a broadcast address, the first is one that can be a source. It is missing if the packet came
+                    // before the kernel was asked for it.
+                    let known = match info.ipi_spec_dst.s_addr {
+                        0 => info.ipi_addr.s_addr,
+                        source => source,
+                    };
+                    told.local = Some(Ipv4Addr::from(u32::from_be(known)).into());
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                     let info: libc::in6_pktinfo = std::ptr::read_unaligned(data.cast());
@@ -206,13 +231,13 @@ fn ancillary(head: &libc::msghdr) -> Told {
     told
 }
 
-/// Sends one payload without waiting: one datagram, or several of [`Address::segment`] bytes each.
+/// Sends one payload without waiting: one datagram, or several of [`Sending::segment`] bytes each.
 ///
 /// # Errors
 /// What the system says: `EAGAIN` if the socket takes nothing now, `EIO` or `EINVAL` where segments are not offered, `EINVAL`
 /// if the host has lost the local address.
-pub(crate) fn send_datagrams(fd: BorrowedFd<'_>, address: Address, bytes: &[u8]) -> io::Result<()> {
-    let Address { to, .. } = address;
+pub(crate) fn send_datagrams(fd: BorrowedFd<'_>, address: Sending, bytes: &[u8]) -> io::Result<()> {
+    let Sending { to, .. } = address;
     let to_v4 = to.ip().to_canonical().is_ipv4();
     let name = SockAddr::from(to);
     let mut piece = libc::iovec {
@@ -306,7 +331,7 @@ mod tests {
         let receiver = UdpSocket::bind((host, 0)).ok()?;
         let sender = UdpSocket::bind((host, 0)).ok()?;
         prepare_datagrams(receiver.as_fd(), false);
-        let to = Address {
+        let to = Sending {
             to: receiver.local_addr().ok()?,
             local: None,
             ecn,
@@ -360,33 +385,37 @@ mod tests {
     /// A host with several addresses answers from the one that was asked, also over IPv4 on a socket of both families.
     #[test]
     fn a_socket_of_all_addresses_answers_from_the_one_that_was_asked() {
-        use crate::datagram::bind;
+        let bind = |all: &str| {
+            let all: SocketAddr = all.parse().expect("an address");
+            let socket = socket2::Socket::new(socket2::Domain::for_address(all), socket2::Type::DGRAM, None)?;
+            if all.is_ipv6() {
+                socket.set_only_v6(false)?;
+            }
+            socket.bind(&all.into())?;
+            io::Result::Ok(UdpSocket::from(socket))
+        };
         for (all, asked, client) in [
             ("0.0.0.0:0", "127.0.0.9", "127.0.0.1:0"),
             ("[::]:0", "127.0.0.9", "127.0.0.1:0"),
             ("[::]:0", "::1", "[::1]:0"),
         ] {
-            let (Ok(sockets), Ok(client)) = (
-                bind(all.parse().expect("an address"), 1, true),
-                UdpSocket::bind(client),
-            ) else {
+            let (Ok(server), Ok(client)) = (bind(all), UdpSocket::bind(client)) else {
                 println!("skipped: no UDP over {all} to {asked}");
                 continue;
             };
-            let server = &sockets[0];
             prepare_datagrams(server.as_fd(), true);
             let asked: IpAddr = asked.parse().expect("an address");
             let port = server.local_addr().expect("an address").port();
             // It takes answers from there only.
             client.connect((asked, port)).expect("a route");
             client.send(b"question").expect("a send");
-            let mut poll = [rustix::event::PollFd::new(server, rustix::event::PollFlags::IN)];
+            let mut poll = [rustix::event::PollFd::new(&server, rustix::event::PollFlags::IN)];
             rustix::event::poll(&mut poll, None).expect("something to read");
             let mut arrivals = Arrivals::new();
             arrivals.receive(server.as_fd()).expect("a receive");
             let datagram = arrivals.datagrams().next().expect("a datagram");
             assert_eq!(datagram.local, Some(asked), "{all}");
-            let address = Address {
+            let address = Sending {
                 to: datagram.from,
                 local: datagram.local,
                 ecn: 2,
