@@ -419,7 +419,7 @@ pub(crate) struct Flags {
     http2: Option<Http2>,
 
     /// Speaks HTTP/3 over UDP at each address with TLS, and advertises it (Alt-Svc): true, false, auto (where it is
-    /// possible) [default: false]
+    /// possible) [default: auto]
     #[arg(long, env = "WEIR_HTTP3", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "WHETHER", value_parser = offered::<Http3>(), hide_possible_values = true, help_heading = "Files")]
     http3: Option<Http3>,

@@ -9,14 +9,14 @@
 //! what still names the dead one's connections with a stateless reset (RFC 9000 section 10.3), so clients learn it at once.
 
 use super::refused;
-use super::sockets::Given;
+use super::sockets::{self, Given};
 use super::strategy::Choice;
-use super::tls::Tls;
+use super::tls::{self, Tls};
 use crate::failure::Failure;
 use quic::endpoint::Shared;
 use quic::{Limits, identifiers};
 use runtime::datagram::{self, Handle, Others, Relay, Siblings};
-use runtime::listen::Listener;
+use runtime::listen::{Address, Listener};
 use runtime::machine;
 use runtime::process::inherit;
 use server::Server;
@@ -76,9 +76,9 @@ pub(super) fn threads() -> usize {
     machine::usable_cores().clamp(1, identifiers::WORKERS_MAX)
 }
 
-/// Opens `count` sockets at each address with TLS, before rights are dropped, or takes the predecessor's out of `given`, as
-/// many as it had. None without `http3`. If one address has a fault and `http3` is `auto`, there are none at all, as
-/// responses name one port for all (`Alt-Svc`).
+/// Opens `count` sockets at each address with TLS, before rights are dropped, or takes those of the predecessor or the service
+/// manager out of `given`, as many as there are. None without `http3`. If one address has a fault and `http3` is `auto`, there
+/// are none at all, as responses name one port for all (`Alt-Svc`).
 ///
 /// # Errors
 /// Unless it is `auto`: `Usage` if a listener's TLS cannot carry QUIC; `System`, naming the address, if it is taken.
@@ -95,11 +95,15 @@ pub(super) fn bind(
         process,
         mut channels,
     } = std::mem::take(&mut given.forwarding);
-    let Some(tls) = tls.filter(|_| config.http3 != Http3::Off) else {
-        return Ok(Vec::new());
+    let opened = match tls.filter(|_| is_wanted(config, tls, listeners)) {
+        Some(tls) => open(config, tls, listeners, &mut inherited, process, count),
+        None => Ok(Vec::new()),
     };
-    match open(config, tls, listeners, &mut inherited, process, count) {
+    match opened {
         Ok(mut all) => {
+            if given.are_passed {
+                inherited.iter().for_each(|(address, _)| warn_of_unused(*address));
+            }
             for one in &mut all {
                 let address = one.address;
                 let here = channels.extract_if(.., |(at, ..)| *at == address);
@@ -117,7 +121,39 @@ pub(super) fn bind(
     }
 }
 
-/// The same, with an error for `auto`, too, and without relays.
+/// Whether HTTP/3 is to be served. `auto` leaves it out behind a load balancer that announces its clients: QUIC has no such
+/// header, and clients know the ports of the load balancer only.
+fn is_wanted(config: &Config, tls: Option<&Tls>, listeners: &[Vec<Listener>]) -> bool {
+    let announced = |group: &Vec<Listener>| {
+        let all = group.iter().zip(sockets::announced(config, group));
+        let mut secured = all.filter(|(listener, _)| tls::is_at(tls, listener));
+        secured.find(|(_, is_announced)| *is_announced)?.0.address().tcp()
+    };
+    match config.http3 {
+        Http3::Off => false,
+        Http3::On => true,
+        Http3::Auto => match listeners.iter().find_map(announced) {
+            Some(address) => {
+                tracing::info!(
+                    "serving without HTTP/3: a load balancer announces the clients of {address} (`proxy-protocol`), which QUIC \
+                     does not provide for; set `http3 = true` if clients reach this host directly, too"
+                );
+                false
+            }
+            None => true,
+        },
+    }
+}
+
+/// Says that nobody receives from a socket of the service manager.
+fn warn_of_unused(address: SocketAddr) {
+    tracing::warn!(
+        "ignored the UDP socket {address} of the service manager: HTTP/3 is not served there; pass a stream socket with the \
+         same address (ListenStream=) and configure TLS, or remove ListenDatagram="
+    );
+}
+
+/// The same as [`bind`], with an error for `auto`, too, and without relays.
 fn open(
     config: &Config,
     tls: &Tls,
@@ -126,6 +162,8 @@ fn open(
     process: u16,
     count: usize,
 ) -> Result<Vec<Sockets>, Failure> {
+    let bound: Vec<Address> = listeners.iter().flatten().map(Listener::address).collect();
+    let bound: Vec<&Address> = bound.iter().collect();
     let mut all: Vec<Sockets> = Vec::new();
     for listener in listeners.iter().flatten() {
         let Some(slot) = tls.slot(listener) else { continue };
@@ -161,15 +199,11 @@ fn open(
         let known = inherited.iter().position(|(known, _)| *known == address);
         let sockets = match known.map(|at| inherited.swap_remove(at)) {
             Some((_, sockets)) => Ok(sockets.into_iter().map(UdpSocket::from).collect()),
-            None => datagram::bind(address, count),
+            None => datagram::bind(address, count, sockets::takes_both(&address.into(), &bound)),
         };
-        let sockets: Vec<UdpSocket> = sockets.map_err(|error| {
-            Failure::System(format!(
-                "cannot receive UDP at {address} for HTTP/3: {error}; end the program that uses the port, or set `http3 = false`"
-            ))
-        })?;
-        if all.is_empty() {
-            warn_of_little_room(&sockets);
+        let sockets: Vec<UdpSocket> = sockets.map_err(|error| not_bound(address, &error))?;
+        if all.is_empty() && config.http3 == Http3::On {
+            tell_of_little_room(&sockets);
         }
         all.push(Sockets {
             address,
@@ -182,8 +216,23 @@ fn open(
     Ok(all)
 }
 
+/// An error about a UDP port that cannot be had, and what to do.
+fn not_bound(address: SocketAddr, error: &io::Error) -> Failure {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "stop the program that uses the port, or set `http3 = false`",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE, and an upgrade in place has only the rights of the program before it; \
+             restart Weir with that right, or set `http3 = false`"
+        }
+        _ => "set `http3 = false` to serve without HTTP/3",
+    };
+    Failure::System(format!(
+        "cannot receive UDP at {address} for HTTP/3: {error}; {advice}"
+    ))
+}
+
 /// Says what a machine lacks for bursts of packets.
-fn warn_of_little_room(sockets: &[UdpSocket]) {
+fn tell_of_little_room(sockets: &[UdpSocket]) {
     let wanted = datagram::RECEIVE_BUFFER;
     if let Some(room) = sockets
         .first()

@@ -1,6 +1,7 @@
 //! Divides the descriptor limit of a process between connections, cached open files and the process's own needs, so
 //! that a server with few descriptors still serves. Decides numbers only; `runtime` and `server` enforce them.
 
+use super::datagrams;
 use super::strategy::Group;
 use server::config::{Config, Http3, Listener};
 
@@ -12,6 +13,9 @@ const PER_LOOP: u64 = 4;
 /// Descriptors for HTTP/3 at an address in a worker process, besides the ways to the inboxes of all processes: socket, inbox,
 /// channels to earlier and later programs.
 const PER_UDP: u64 = 4;
+/// Descriptors for HTTP/3 per thread and address without worker processes: socket, its copy for a successor, waker, event queue
+/// for upstreams.
+const PER_UDP_THREAD: u64 = 4;
 /// Cached open files get at most `1 / FILES_SHARE` of the descriptors.
 const FILES_SHARE: u64 = 8;
 
@@ -42,9 +46,11 @@ impl Shares {
         let loops: u64 = groups.iter().map(loops_of).sum();
         // The first log is among `OWN`.
         let logs = config.access_logs().len().saturating_sub(1) as u64;
-        let over_udp = match of_processes.is_some() && config.http3 != Http3::Off {
-            true => (PER_UDP + processes) * secured(config),
-            false => 0,
+        let over_udp = match of_processes {
+            _ if config.http3 == Http3::Off => 0,
+            Some(group) if datagrams::refusal(&group.choice).is_some() => 0,
+            Some(_) => (PER_UDP + processes) * secured(config),
+            None => PER_UDP_THREAD * datagrams::threads() as u64 * secured(config),
         };
         let own = OWN + PER_LOOP * loops + logs + over_udp;
         Shares {
@@ -117,6 +123,26 @@ mod tests {
         };
         assert_eq!(of(Http3::Off, 2) - of(Http3::On, 2), 6);
         assert_eq!(of(Http3::Off, 64) - of(Http3::Auto, 64), 68);
+        // Too many to serve it.
+        assert_eq!(of(Http3::Off, 300), of(Http3::Auto, 300));
+    }
+
+    #[test]
+    fn threads_of_http3_need_descriptors_where_there_is_tls() {
+        let of = |http3, tls_cert: Vec<std::path::PathBuf>| {
+            let config = Config {
+                tls_key: tls_cert.clone(),
+                tls_cert,
+                http3,
+                ..Config::default()
+            };
+            let groups = choose_all(&config, 2).expect("a valid configuration");
+            Shares::of(10_000, &config, &groups).connections
+        };
+        let pem = || vec!["a.pem".into()];
+        let of_threads = PER_UDP_THREAD * datagrams::threads() as u64;
+        assert_eq!(of(Http3::Off, pem()) - of(Http3::Auto, pem()), of_threads);
+        assert_eq!(of(Http3::Off, Vec::new()), of(Http3::Auto, Vec::new()));
     }
 
     #[test]

@@ -162,7 +162,7 @@ fn serve(
         if let Some(why) = datagrams::refusal(&group.choice) {
             match config.http3 {
                 Http3::On => return Err(flags.blame("http3", why)),
-                Http3::Auto if config.has_tls() => tracing::warn!("serving without HTTP/3: {why}"),
+                Http3::Auto if config.has_tls() => tracing::info!("serving without HTTP/3: {why}"),
                 Http3::Auto | Http3::Off => {}
             }
         }

@@ -3,6 +3,7 @@
 
 use super::strategy::{Choice, Group};
 use crate::failure::Failure;
+use runtime::datagram;
 use runtime::listen::{self, Address, FileRights, Listener, Listening, Origin};
 use runtime::process::inherit::{Bounds, Datagrams, Forwarding, Legacy, Predecessor, Secret};
 use runtime::process::notify;
@@ -32,8 +33,10 @@ pub(super) fn announced(config: &Config, listeners: &[Listener]) -> Vec<bool> {
 pub(crate) struct Given {
     /// Sockets by configured address; `None` for one that a service manager opened.
     sockets: Vec<(Option<Address>, Vec<OwnedFd>)>,
-    /// UDP sockets of the predecessor.
+    /// UDP sockets of the predecessor, or of a service manager.
     pub(crate) datagrams: Vec<Datagrams>,
+    /// Whether a service manager opened them.
+    pub(crate) are_passed: bool,
     /// Channels to earlier processes whose connections go on over these.
     pub(crate) forwarding: Forwarding,
     /// Restrictions (Landlock, seccomp) inherited from the predecessor.
@@ -66,6 +69,7 @@ impl Given {
                 Given {
                     sockets,
                     datagrams,
+                    are_passed: false,
                     forwarding,
                     bounds,
                     secret,
@@ -75,14 +79,21 @@ impl Given {
         let passed = notify::passed_sockets().map_err(|error| {
             Failure::System(format!("cannot use the sockets announced by LISTEN_FDS: {error}"))
         })?;
-        let sockets = passed.into_iter().map(|(_, socket)| (None, vec![socket]));
-        Ok((
-            None,
-            Given {
-                sockets: sockets.collect(),
-                ..Given::default()
-            },
-        ))
+        let mut given = Given {
+            are_passed: true,
+            ..Given::default()
+        };
+        for (_, socket) in passed {
+            let Some(address) = datagram::adopt(&socket) else {
+                given.sockets.push((None, vec![socket]));
+                continue;
+            };
+            match given.datagrams.iter_mut().find(|(known, _)| *known == address) {
+                Some((_, of_address)) => of_address.push(socket),
+                None => given.datagrams.push((address, vec![socket])),
+            }
+        }
+        Ok((None, given))
     }
 }
 
@@ -208,7 +219,7 @@ pub(crate) fn queues(choice: &Choice) -> usize {
 }
 
 /// `[::]` accepts IPv4 too, unless `0.0.0.0` is configured with the same port.
-fn takes_both(address: &Address, all: &[&Address]) -> bool {
+pub(crate) fn takes_both(address: &Address, all: &[&Address]) -> bool {
     let Some(address) = address.tcp() else {
         return false;
     };
@@ -220,7 +231,8 @@ fn takes_both(address: &Address, all: &[&Address]) -> bool {
 
 fn not_taken(from: &str, error: &io::Error) -> Failure {
     Failure::System(format!(
-        "cannot take over a socket of {from}: {error}; pass listening stream sockets (ListenStream=)"
+        "cannot take over a socket of {from}: {error}; pass listening stream sockets (ListenStream=), and UDP sockets for \
+         HTTP/3 (ListenDatagram=)"
     ))
 }
 

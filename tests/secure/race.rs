@@ -71,10 +71,16 @@ fn a_named_service_is_used_from_the_second_fetch_on() {
     assert!(archive.contains("Alt-Used"), "{archive}");
 }
 
+fn without_http3(authority: &Authority) -> Server {
+    authority.issue("127.0.0.1", 2090);
+    let (cert, key) = (authority.path("cert.pem"), authority.path("cert.key"));
+    authority.start(&["--http3=false", "--tls-cert", &cert, "--tls-key", &key])
+}
+
 #[test]
 fn the_winner_is_said_and_why() {
     let authority = Authority::new();
-    let server = authority.serve("127.0.0.1", 2090);
+    let server = without_http3(&authority);
     let (url, ca) = (server.url("https"), authority.ca());
     let flags = ["--ca", &ca, "--mode", "h3", "--no-embedded"];
     let check = |fragment: &str| {
@@ -109,7 +115,7 @@ fn the_winner_is_said_and_why() {
 #[test]
 fn a_failed_service_is_left_alone() {
     let authority = Authority::new();
-    let server = authority.serve("127.0.0.1", 2090);
+    let server = without_http3(&authority);
     let flags = ["--ca", &authority.ca(), "--mode", "h3", "--repeat", "2"];
     let all = lines(&fetch(&server.url("https"), &flags));
     assert_eq!(all[0]["race"]["winner"], "tcp", "{}", all[0]);

@@ -5,7 +5,9 @@
 
 mod abuse;
 pub(crate) mod client;
+mod handover;
 mod processes;
+mod unasked;
 
 use crate::serve::access::USERS;
 use crate::serve::clients::run;

@@ -86,7 +86,7 @@ pub(crate) fn pid_of(started: &Value) -> u32 {
 }
 
 /// Whether a process that is not our child has ended; whoever inherits it may not have looked yet.
-fn has_ended(pid: u32) -> bool {
+pub(crate) fn has_ended(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat
             .rsplit(')')

@@ -456,7 +456,8 @@ impl DatagramRelay {
                 Err(error) => return self.unsent(number, &error),
             };
             let mut is_any = false;
-            for (payload, _, ecn) in self.arrivals.datagrams() {
+            for arrived in self.arrivals.datagrams() {
+                let (payload, ecn) = (arrived.bytes, arrived.ecn);
                 is_any = true;
                 if payload.len() + udp::HEADERS > self.ends.mtu {
                     // As at a router, if fragments are forbidden.
@@ -556,7 +557,7 @@ fn dial(to: SocketAddr, is_unfragmentable: bool) -> io::Result<Socket> {
         Some(Protocol::UDP),
     )?;
     let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-    sys::prepare_datagrams(socket.as_fd());
+    sys::prepare_datagrams(socket.as_fd(), false);
     if is_unfragmentable && to.is_ipv4() {
         sys::forbid_fragments(socket.as_fd())?;
     }
@@ -567,12 +568,18 @@ fn dial(to: SocketAddr, is_unfragmentable: bool) -> io::Result<Socket> {
 /// Sends a payload, or several of `segment` bytes that the command's kernel has joined.
 fn send(flow: &Flow, payload: &[u8], segment: Option<u16>, ecn: u8) -> io::Result<()> {
     let fd = flow.socket.as_fd();
+    let whole = sys::Sending {
+        to: flow.peer,
+        local: None,
+        ecn,
+        segment: None,
+    };
     match segment.filter(|&bytes| bytes > 0 && usize::from(bytes) < payload.len()) {
-        None => sys::send_datagrams(fd, flow.peer, payload, None, ecn),
-        Some(segment) => match sys::send_datagrams(fd, flow.peer, payload, Some(segment), ecn) {
+        None => sys::send_datagrams(fd, whole, payload),
+        segment @ Some(bytes) => match sys::send_datagrams(fd, sys::Sending { segment, ..whole }, payload) {
             Err(error) if is(&error, Errno::IO) || is(&error, Errno::INVAL) => payload
-                .chunks(usize::from(segment))
-                .try_for_each(|one| sys::send_datagrams(fd, flow.peer, one, None, ecn)),
+                .chunks(usize::from(bytes))
+                .try_for_each(|one| sys::send_datagrams(fd, whole, one)),
             sent => sent,
         },
     }

@@ -187,6 +187,7 @@ impl<S: Session> Connection<S> {
                 buffer.extend_from_slice(&scratch[..transmit.size]);
                 Some(Address {
                     to: transmit.destination,
+                    local: transmit.src_ip,
                     ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
                     segment: transmit.segment_size.and_then(|size| u16::try_from(size).ok()),
                 })

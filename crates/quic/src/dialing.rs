@@ -375,6 +375,7 @@ impl<C: Crew> Dialing<C> {
                 buffer.extend_from_slice(&scratch[..transmit.size]);
                 Some(Address {
                     to: transmit.destination,
+                    local: transmit.src_ip,
                     ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
                     segment: transmit.segment_size.and_then(|size| u16::try_from(size).ok()),
                 })
@@ -624,6 +625,7 @@ impl<C: Crew> Endpoint for Dialing<C> {
                         buffer.extend_from_slice(bytes);
                         Some(Address {
                             to: transmit.destination,
+                            local: transmit.src_ip,
                             ecn: 0,
                             segment: None,
                         })

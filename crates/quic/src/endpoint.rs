@@ -9,6 +9,7 @@
 use crate::connection::{Connection, Served};
 use crate::identifiers::{self, Identifiers};
 use crate::limits::Limits;
+use crate::resets::Resets;
 use crate::witness::Witness;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -22,11 +23,11 @@ use runtime::memory::{Budget, Step};
 use runtime::session::{Context, Dialing, Job, Line, Need, PeerEvent, Ticket};
 use runtime::streams::{self, JobOf, Service, Session, Wanted};
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tls::settings::Slot;
 use tls::tickets::{Ratchet, Rotation};
-use units::{Instant, UnixTime};
+use units::{Duration, Instant, UnixTime};
 
 /// Connections served by one call of `poll`, before datagrams that arrived have their turn.
 const SERVED_MAX: usize = 64;
@@ -42,6 +43,8 @@ pub struct Shared {
     protocols: Vec<Vec<u8>>,
     limits: Limits,
     endpoint: Arc<EndpointConfig>,
+    /// What does not change with the certificates. Its key of Retry tokens is that of all workers, and outlives reloads.
+    lasting: OnceLock<ServerConfig>,
     process: u16,
     open: AtomicU64,
 }
@@ -50,13 +53,17 @@ impl Shared {
     /// For endpoints that use the TLS of `tls` as it is when a peer arrives, and offer these protocols (ALPN). They move the
     /// keys of `tickets`, with which that TLS seals, on with the time.
     pub fn new(tls: Slot, tickets: Ratchet, protocols: &[&[u8]], limits: Limits) -> Shared {
+        // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
+        let mut endpoint = EndpointConfig::default();
+        // `Resets` bounds them: the library's own bound is one for all receivers.
+        endpoint.min_reset_interval(Duration::ZERO);
         Shared {
             tls,
             tickets,
             protocols: protocols.iter().map(|name| name.to_vec()).collect(),
             limits,
-            // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
-            endpoint: Arc::new(EndpointConfig::default()),
+            endpoint: Arc::new(endpoint),
+            lasting: OnceLock::new(),
             process: 0,
             open: AtomicU64::new(0),
         }
@@ -66,6 +73,11 @@ impl Shared {
     #[must_use]
     pub fn of_process(self, process: u16) -> Shared {
         Shared { process, ..self }
+    }
+
+    /// The TLS of new peers, which can be replaced.
+    pub fn tls(&self) -> &Slot {
+        &self.tls
     }
 
     /// The number of the process.
@@ -87,9 +99,15 @@ impl Shared {
         tls.max_early_data_size = 0;
         let crypto = QuicServerConfig::try_from(tls)
             .map_err(|_| "QUIC needs TLS 1.3 with AES-128-GCM (RFC 9001 section 5.2)".to_owned())?;
-        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(self.limits.transport()));
-        self.limits.bound_incoming(&mut config);
+        let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = Arc::new(crypto);
+        let lasting = self.lasting.get_or_init(|| {
+            let mut config = ServerConfig::with_crypto(Arc::clone(&crypto));
+            config.transport_config(Arc::new(self.limits.transport()));
+            self.limits.bound_incoming(&mut config);
+            config
+        });
+        let mut config = lasting.clone();
+        config.crypto = crypto;
         Ok(config)
     }
 
@@ -129,6 +147,7 @@ pub struct Endpoint<V: Service> {
     /// What connections ask for their peers, under the name that [`owner`] gives each.
     asked: VecDeque<Asked>,
     scratch: Vec<u8>,
+    resets: Resets,
     draining: bool,
 }
 
@@ -176,6 +195,7 @@ impl<V: Service> Endpoint<V> {
             jobs_so_far: 0,
             asked: VecDeque::new(),
             scratch: Vec::new(),
+            resets: Resets::default(),
             draining: false,
         };
         endpoint.take_tls();
@@ -256,7 +276,8 @@ impl<V: Service> Endpoint<V> {
     fn meet(&mut self, incoming: Incoming, out: &mut Outbox, now: Instant) {
         let limits = &self.shared.limits;
         let is_calm = self.handshakes < limits.handshakes_calm;
-        if self.draining {
+        // One that comes again after Retry has begun its handshake here: whoever accepts new peers cannot read its token.
+        if self.draining && incoming.may_retry() {
             let transmit = self.quic.refuse(incoming, &mut self.scratch);
             return self.answer(transmit, out);
         }
@@ -290,6 +311,9 @@ impl<V: Service> Endpoint<V> {
                 self.generations = self.generations.wrapping_add(1);
                 let mut connection = Connection::new(quic, session, self.generations, self.budget.holding(0));
                 connection.is_signed = is_signed;
+                if self.draining {
+                    connection.tell(&mut self.cx, streams::Event::Drain, now);
+                }
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
                 }
@@ -316,6 +340,7 @@ impl<V: Service> Endpoint<V> {
             buffer.extend_from_slice(bytes);
             Some(Address {
                 to: transmit.destination,
+                local: transmit.src_ip,
                 ecn: 0,
                 segment: None,
             })
@@ -435,7 +460,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
             let event = self.quic.handle(
                 to_standard(now),
                 datagram.from,
-                None,
+                datagram.local,
                 EcnCodepoint::from_bits(datagram.ecn),
                 BytesMut::from(&*datagram.bytes),
                 &mut self.scratch,
@@ -443,7 +468,13 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
             match event {
                 Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event, length),
                 Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, out, now),
-                Some(DatagramEvent::Response(transmit)) => self.answer(transmit, out),
+                Some(DatagramEvent::Response(transmit)) => {
+                    // Of the answers without a connection, only this one has a short header.
+                    let is_reset = self.scratch.first().is_some_and(|first| first & 0x80 == 0);
+                    if !is_reset || self.resets.permits(transmit.destination.ip(), now) {
+                        self.answer(transmit, out);
+                    }
+                }
                 None => {}
             }
         }

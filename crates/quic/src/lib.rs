@@ -12,6 +12,7 @@
 //! - [`hostile`]: for tests: a client whose frames and transport parameters are the caller's
 //! - `connection`: one connection and its session
 //! - `witness`: whether a handshake resumed a session
+//! - `resets`: how many stateless resets are sent
 //! - `carrier`: the streams of one connection, as its session sees them
 
 mod carrier;
@@ -23,6 +24,7 @@ pub mod fuzzing;
 pub mod hostile;
 pub mod identifiers;
 pub mod limits;
+mod resets;
 mod unread;
 mod witness;
 

@@ -254,6 +254,43 @@ fn a_client_proves_its_address_if_it_must() {
     }
 }
 
+/// A client that has Retry comes again with the token: to a server that has other certificates meanwhile, or one that drains.
+#[test]
+fn a_handshake_that_began_with_retry_goes_on() {
+    let limits = Limits {
+        handshakes_calm: 0,
+        ..Limits::default()
+    };
+    // A first flight of two datagrams has two.
+    let retried = |world: &World| world.service.retried.load(Ordering::Relaxed) >= 1;
+    let mut world = World::new(0.0, 9, limits);
+    world.run("retry", retried);
+    let tls = world.shared.tls();
+    tls.replace(Arc::new((*tls.config()).clone()));
+    world.run("after a reload", |world| world.is_connected);
+    let stream = world.ask(text(5_000, 9));
+    world.run("after a reload", |world| world.is_echoed(stream));
+
+    let mut world = World::new(0.0, 9, limits);
+    world.run("retry", retried);
+    world.sim.drain();
+    world.run("while it drains", |world| world.closed.is_some());
+    assert!(world.is_connected);
+    assert!(
+        world.closed.as_ref().is_some_and(|why| why.contains("drained")),
+        "{:?}",
+        world.closed
+    );
+
+    // Who comes anew is refused.
+    let mut world = World::new(0.0, 9, limits);
+    world.sim.drain();
+    world.run("while it drains", |world| world.closed.is_some());
+    assert!(!world.is_connected);
+    let retried = world.service.retried.load(Ordering::Relaxed);
+    assert_eq!(retried, 0, "nobody is asked to come again in vain");
+}
+
 #[test]
 fn a_connection_goes_on_from_another_address() {
     let mut world = World::new(0.02, 4, Limits::default());
@@ -440,5 +477,31 @@ fn another_version_is_offered_ours_and_noise_gets_nothing() {
     world.sim.send(world.at, &text(1_200, 9)[..20]);
     world.sim.send(world.at, b"");
     assert_eq!(world.sim.take_sent(), [], "short noise is worth no answer");
+    assert_eq!(world.shared.open(), 0);
+}
+
+/// Packets of connections that are gone come as a flood from one network. A client elsewhere still learns that its own is gone.
+#[test]
+fn a_flood_from_elsewhere_keeps_no_reset_from_a_client() {
+    let mut world = World::new(0.0, 10, Limits::default());
+    // A short header, and an ID of this worker that no connection has.
+    let mut packet = vec![0x40, 5, 0, 0];
+    packet.resize(60, 7);
+    for host in 0..200 {
+        for port in 1..=10 {
+            world
+                .sim
+                .send(SocketAddr::from(([203, 0, 113, host], port)), &packet);
+        }
+    }
+    let flood = world.sim.take_sent().len();
+    assert!((1..=32).contains(&flood), "{flood} resets for 2,000 packets");
+    world.sim.send(world.at, &packet);
+    let sent = world.sim.take_sent();
+    let [(to, reset)] = &sent[..] else {
+        panic!("{} answers", sent.len())
+    };
+    assert_eq!(*to, world.at);
+    assert!(reset.len() < packet.len(), "no loop of resets, no amplification");
     assert_eq!(world.shared.open(), 0);
 }

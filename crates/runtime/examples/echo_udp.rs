@@ -35,6 +35,7 @@ impl Endpoint for Echo {
             {
                 let address = Address {
                     to: datagram.from,
+                    local: datagram.local,
                     ecn: datagram.ecn,
                     segment: None,
                 };
@@ -76,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let address = words.next().unwrap_or_else(|| "127.0.0.1:7777".to_owned());
     let workers = words.next().map_or(Ok(2), |count| count.parse())?;
-    let sockets = bind(address.parse()?, workers)?;
+    let sockets = bind(address.parse()?, workers, false)?;
     println!("udp://{}, {} workers", sockets[0].local_addr()?, sockets.len());
     let handle = serve(sockets, Others::default(), |_| Echo::default(), Limits::default())?;
     std::thread::park_timeout(std::time::Duration::from_secs(60));

@@ -21,13 +21,13 @@ use crate::memory::Budget;
 use crate::peer::{Ask, Dialing, PeerEvent};
 use crate::session::{Job, Ticket};
 use core::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use units::{Instant, UnixTime};
 
 pub use relay::{Others, Relay, Siblings};
 pub use serve::{
-    Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, bind, receive_buffer, serve,
+    Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, adopt, bind, receive_buffer, serve,
 };
 pub use sim::Sim;
 
@@ -122,6 +122,8 @@ pub struct Datagram<'b> {
     pub bytes: &'b mut [u8],
     /// Its sender.
     pub from: SocketAddr,
+    /// The address of this host that it was sent to, if the socket receives at several and the driver knows it.
+    pub local: Option<IpAddr>,
     /// The ECN field of its IP header (RFC 3168 section 5): 0 to 3.
     pub ecn: u8,
 }
@@ -145,6 +147,8 @@ pub enum Owner {
 pub struct Address {
     /// The receiver.
     pub to: SocketAddr,
+    /// The address of this host to send from: the one that the receiver knows. None: the system chooses.
+    pub local: Option<IpAddr>,
     /// The ECN field to send with: 0 to 3.
     pub ecn: u8,
     /// Bytes of each datagram if the payload is several of equal size, the last of which may be shorter (`UDP_SEGMENT`,
@@ -232,6 +236,7 @@ mod tests {
     fn to(port: u16) -> Address {
         Address {
             to: SocketAddr::from(([127, 0, 0, 1], port)),
+            local: None,
             ecn: 0,
             segment: None,
         }

@@ -305,11 +305,10 @@ fn of_server(directive: &Directive, level: &mut Level, server: &mut Server) -> F
             (_, None) => Fate::open("`ssl_client_certificate` is not before it in this block"),
             _ => Fate::open("Weir rejects certificates of authorities that it does not know"),
         },
-        "http3" if directive.arg(0) == "on" => {
-            server.key("http3", "true");
+        "http3" => {
+            server.key("http3", if directive.arg(0) == "on" { "true" } else { "false" });
             Fate::Carried
         }
-        "http3" => Fate::unneeded("HTTP/3 is off by default"),
         _ if directive.name != "types" && directive.block.is_some() => plain::fate(&directive.name)
             .unwrap_or_else(|| Fate::missing("the converter does not know this block")),
         _ => of_http(directive, level, server),
@@ -526,8 +525,9 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
         let why = "Weir accepts the PROXY protocol from networks that `trusted` names, and none is known";
         report.add(&at, "proxy_protocol", Fate::missing(why));
     }
-    if server.has("http3") && server.secure.is_empty() {
-        server.keys.retain(|(key, _)| key != "http3");
+    let is_asked = |(key, value): &(String, String)| key == "http3" && value == "true";
+    if server.keys.iter().any(is_asked) && server.secure.is_empty() {
+        server.keys.retain(|key| !is_asked(key));
         let at = At {
             file: "the result".into(),
             line: 0,

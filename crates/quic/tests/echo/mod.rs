@@ -32,6 +32,7 @@ pub(crate) struct Echo {
     unacknowledged: usize,
     ends: Option<Instant>,
     drains: bool,
+    is_connected: bool,
 }
 
 impl Session for Echo {
@@ -47,6 +48,7 @@ impl Session for Echo {
         match event {
             streams::Event::Connected(secured) => {
                 self.handshakes.lock().expect("no panic").push(secured.resumed);
+                self.is_connected = true;
             }
             streams::Event::Readable(id) => {
                 let entry = self.unsent.entry(id).or_default();
@@ -108,7 +110,7 @@ impl Session for Echo {
             }
             !is_over
         });
-        if self.drains && self.unsent.is_empty() && self.unacknowledged == 0 {
+        if self.drains && self.is_connected && self.unsent.is_empty() && self.unacknowledged == 0 {
             transport.close(0, "drained");
         }
         None

@@ -16,22 +16,22 @@
 
 use super::relay::{Arrived, Others, Passed, Relay, Room, Siblings};
 use super::upstreams::Upstreams;
-use super::{Datagram, Endpoint, Outbox, Owner};
+use super::{Address, Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
 use crate::clock;
 use crate::concurrency::blocking_pool::{BlockingPool, Finished, Hand, Inbox, JobId, Work};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
-use crate::sys::{Arrivals, prepare_datagrams, send_datagrams};
+use crate::sys::{Arrivals, Sending, prepare_datagrams, send_datagrams};
 use core::fmt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use units::{Duration, Instant};
@@ -57,6 +57,9 @@ const WATCHED_MAX: usize = 4 + RELAYS_MAX;
 
 /// How long a worker goes on at its end for messages to its peers.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// No number of a process, of which there are 65,536.
+const NO_PROGRAM: u32 = u32::MAX;
 
 /// Jobs are told apart by their numbers alone.
 const NOBODY: Id = Id {
@@ -127,6 +130,7 @@ struct Mailbox {
 struct Forwarded {
     bytes: Vec<u8>,
     from: SocketAddr,
+    local: Option<IpAddr>,
     ecn: u8,
 }
 
@@ -163,8 +167,8 @@ struct Shared {
     until: AtomicU64,
     /// Whether the kernel sends several datagrams at once; until it refuses.
     segments: AtomicBool,
-    /// Whether another process receives from the sockets now, so that workers leave them alone.
-    has_left: AtomicBool,
+    /// The program that receives from the sockets now, so that workers leave them alone: a process of it, or [`NO_PROGRAM`].
+    left_to: AtomicU32,
     siblings: Vec<Relay>,
     inbox: Option<Arc<Relay>>,
     /// To other programs.
@@ -204,7 +208,7 @@ impl Shared {
             draining: AtomicBool::new(false),
             until: AtomicU64::new(0),
             segments: AtomicBool::new(true),
-            has_left: AtomicBool::new(false),
+            left_to: AtomicU32::new(NO_PROGRAM),
             siblings,
             inbox,
             relays: Mutex::default(),
@@ -232,9 +236,19 @@ impl Shared {
         self.ring();
     }
 
-    /// The program at the other end of this relay is gone.
+    /// Whether another program receives from the sockets.
+    fn has_left(&self) -> bool {
+        self.left_to.load(Ordering::Acquire) != NO_PROGRAM
+    }
+
+    /// The program at the other end of this relay is gone. If it had the sockets, nobody else passes on what arrives there for
+    /// the connections of this one.
     fn forget(&self, gone: &Arc<Relay>) {
         self.relays().retain(|known| !Arc::ptr_eq(known, gone));
+        let successor = self.left_to.load(Ordering::Acquire);
+        if u16::try_from(successor).is_ok_and(|successor| gone.is_of_program(successor)) {
+            self.left_to.store(NO_PROGRAM, Ordering::Release);
+        }
         self.relays_changed.fetch_add(1, Ordering::Release);
         self.ring();
     }
@@ -323,17 +337,16 @@ impl Handle {
     }
 
     /// Drains, and leaves the sockets to the program of `successor`, which passes on what belongs here. If no relay leads to
-    /// it, nobody would: all workers end now.
+    /// it, nobody would: all workers end now. If that program ends first, the workers receive from the sockets again.
     pub fn leave(&self, successor: u16, grace: Duration) {
+        // Before the look at relays: one that is forgotten later takes the sockets back.
+        self.shared.left_to.store(successor.into(), Ordering::Release);
         let relays = self.shared.relays();
         let is_there = |relay: &Arc<Relay>| relay.is_of_program(successor) && relay.is_held();
         let is_followed = relays.iter().any(is_there);
         drop(relays);
         match is_followed {
-            true => {
-                self.shared.has_left.store(true, Ordering::Release);
-                self.drain(grace);
-            }
+            true => self.drain(grace),
             false => self.stop(),
         }
     }
@@ -375,29 +388,48 @@ impl Handle {
 }
 
 /// Sockets for so many workers at one address: the kernel spreads peers over them by address and port
-/// (`SO_REUSEPORT`, socket(7)). Port 0: one that the system chooses, the same for all.
+/// (`SO_REUSEPORT`, socket(7)). Port 0: one that the system chooses, the same for all. With `both_families`, `[::]` receives
+/// over IPv4, too.
 ///
 /// # Errors
-/// What the system says to the address.
-pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
+/// What the system says to the address. A port that another program has is refused, even if that program would share it.
+pub fn bind(address: SocketAddr, workers: usize, both_families: bool) -> io::Result<Vec<UdpSocket>> {
     let mut address = address;
     let mut sockets = Vec::new();
-    for _ in 0..workers.max(1) {
+    for number in 0..workers.max(1) {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        if workers > 1 {
+        if number > 0 {
             socket.set_reuse_port(true)?;
         }
         if address.is_ipv6() {
-            socket.set_only_v6(true)?;
+            socket.set_only_v6(!both_families)?;
         }
         // The system gives less if its limit is lower; the caller can ask.
         let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
         socket.bind(&address.into())?;
+        if workers > 1 {
+            // Of the first only after the bind: it must not share the port with another program. From now on, the others
+            // may join it.
+            socket.set_reuse_port(true)?;
+        }
         let socket = UdpSocket::from(socket);
         address = socket.local_addr()?;
         sockets.push(socket);
     }
     Ok(sockets)
+}
+
+/// The address of a UDP socket that another program has bound and passed to this one; `None` if it is no such socket. Gives
+/// it the options of our own.
+pub fn adopt(socket: &OwnedFd) -> Option<SocketAddr> {
+    let socket = socket2::SockRef::from(socket);
+    let is_udp = socket.r#type().ok()? == Type::DGRAM && socket.protocol().ok()? == Some(Protocol::UDP);
+    if !is_udp || socket.peer_addr().is_ok() {
+        return None;
+    }
+    socket.set_cloexec(true).ok()?;
+    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    socket.local_addr().ok()?.as_socket()
 }
 
 /// Bytes that a socket really keeps: less than [`RECEIVE_BUFFER`] if `net.core.rmem_max` is lower (socket(7)).
@@ -484,7 +516,8 @@ impl<E: Endpoint> Worker<E> {
         pool: &Arc<BlockingPool<E::Job>>,
     ) -> io::Result<Worker<E>> {
         socket.set_nonblocking(true)?;
-        prepare_datagrams(socket.as_fd());
+        // A socket of one address answers from that.
+        prepare_datagrams(socket.as_fd(), socket.local_addr()?.ip().is_unspecified());
         let bell = Arc::clone(&shared.mailboxes[number].bell);
         let dialing = endpoint.dialing();
         let upstreams = dialing.map(|dialing| Upstreams::new(dialing, clock::now()));
@@ -632,7 +665,16 @@ impl<E: Endpoint> Worker<E> {
     fn read_relay(&mut self, relay: &Arc<Relay>, room: &mut Room, now: Instant) -> bool {
         for _ in 0..RELAYED_MAX {
             match relay.read(room) {
-                Arrived::Datagram(bytes, from, ecn) => self.take(Datagram { bytes, from, ecn }, now),
+                Arrived::Datagram(bytes, from, ecn) => {
+                    // The connection knows its own address; what is not of one is answered from any.
+                    let datagram = Datagram {
+                        bytes,
+                        from,
+                        local: None,
+                        ecn,
+                    };
+                    self.take(datagram, now);
+                }
                 Arrived::Odd => count(&self.shared.counters.dropped, 1),
                 Arrived::Nothing => return false,
                 Arrived::Gone => {
@@ -667,8 +709,12 @@ impl<E: Endpoint> Worker<E> {
 
     /// Puts a datagram into the mailbox of another worker.
     fn forward(&self, worker: usize, datagram: &Datagram<'_>) {
-        let (bytes, from, ecn) = (datagram.bytes.to_vec(), datagram.from, datagram.ecn);
-        let forwarded = Forwarded { bytes, from, ecn };
+        let forwarded = Forwarded {
+            bytes: datagram.bytes.to_vec(),
+            from: datagram.from,
+            local: datagram.local,
+            ecn: datagram.ecn,
+        };
         if !self.shared.mailboxes[worker].put(forwarded, self.shared.limits.mailbox_max) {
             count(&self.shared.counters.dropped, 1);
         }
@@ -726,7 +772,7 @@ impl<E: Endpoint> Worker<E> {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(span.subsec_nanos()),
         });
-        let mut wanted = match self.shared.has_left.load(Ordering::Acquire) {
+        let mut wanted = match self.shared.has_left() {
             true => PollFlags::empty(),
             false => PollFlags::IN,
         };
@@ -761,9 +807,14 @@ impl<E: Endpoint> Worker<E> {
         }
         let counters = &self.shared.counters;
         let mut batch: Vec<Datagram<'_>> = Vec::new();
-        for (bytes, from, ecn) in arrivals.datagrams() {
+        for arrived in arrivals.datagrams() {
             count(&counters.received, 1);
-            let datagram = Datagram { bytes, from, ecn };
+            let datagram = Datagram {
+                bytes: arrived.bytes,
+                from: arrived.from,
+                local: arrived.local,
+                ecn: arrived.ecn,
+            };
             match self.endpoint.owner(datagram.bytes) {
                 Owner::Worker(other) if self.is_another(other) => {
                     count(&counters.forwarded, 1);
@@ -786,6 +837,7 @@ impl<E: Endpoint> Worker<E> {
             .map(|one| Datagram {
                 bytes: &mut one.bytes,
                 from: one.from,
+                local: one.local,
                 ecn: one.ecn,
             })
             .collect();
@@ -811,26 +863,30 @@ impl<E: Endpoint> Worker<E> {
     fn send(&mut self, now: Instant) -> io::Result<bool> {
         while let Some((address, bytes)) = self.out.first() {
             let offered = self.shared.segments.load(Ordering::Relaxed);
-            let sent = match address.segment {
-                Some(segment) if !offered => {
-                    bytes.chunks(usize::from(segment).max(1)).try_for_each(|bytes| {
-                        send_datagrams(self.socket.as_fd(), address.to, bytes, None, address.ecn)
-                    })
-                }
-                segment => send_datagrams(self.socket.as_fd(), address.to, bytes, segment, address.ecn),
+            let fd = self.socket.as_fd();
+            let sent = match offered {
+                true => send_datagrams(fd, sending(address), bytes),
+                false => send_one_by_one(fd, address, bytes),
             };
-            let counters = &self.shared.counters;
-            match sent.map_err(|error| error.raw_os_error().unwrap_or(0)) {
-                Ok(()) => count(&counters.sent, 1),
-                Err(libc::EAGAIN) => return Ok(false),
-                Err(libc::EINTR) => continue,
-                Err(libc::EIO | libc::EINVAL) if offered && address.segment.is_some() => {
+            let mut sent = sent.map_err(|error| error.raw_os_error().unwrap_or(0));
+            if let Err(libc::EIO | libc::EINVAL) = sent
+                && offered
+                && address.segment.is_some()
+            {
+                // A local address that is gone has the same error, and has it without segments, too.
+                sent = send_one_by_one(fd, address, bytes).map_err(|error| error.raw_os_error().unwrap_or(0));
+                if sent.is_ok() {
                     tracing::info!(
                         "datagrams are sent one by one: the system does not segment them (UDP_SEGMENT)"
                     );
                     self.shared.segments.store(false, Ordering::Relaxed);
-                    continue;
                 }
+            }
+            let counters = &self.shared.counters;
+            match sent {
+                Ok(()) => count(&counters.sent, 1),
+                Err(libc::EAGAIN) => return Ok(false),
+                Err(libc::EINTR) => continue,
                 // Of this receiver alone; a protocol over datagrams outlives the loss of one.
                 Err(errno) => {
                     count(&counters.refused, 1);
@@ -845,9 +901,29 @@ impl<E: Endpoint> Worker<E> {
     }
 }
 
+/// Sends the datagrams of a payload each by itself.
+fn send_one_by_one(fd: BorrowedFd<'_>, address: Address, bytes: &[u8]) -> io::Result<()> {
+    let length = address.segment.map_or(bytes.len(), usize::from).max(1);
+    let single = Address {
+        segment: None,
+        ..address
+    };
+    bytes
+        .chunks(length)
+        .try_for_each(|bytes| send_datagrams(fd, sending(single), bytes))
+}
+
+fn sending(address: Address) -> Sending {
+    Sending {
+        to: address.to,
+        local: address.local,
+        ecn: address.ecn,
+        segment: address.segment,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Address;
     use super::*;
     use std::collections::HashSet;
 
@@ -860,7 +936,7 @@ mod tests {
         /// Whether it is never idle.
         is_busy: Arc<AtomicBool>,
         late: Option<Duration>,
-        due: Vec<(Instant, SocketAddr, Vec<u8>)>,
+        due: Vec<(Instant, Address, Vec<u8>)>,
     }
 
     impl Endpoint for Named {
@@ -871,7 +947,13 @@ mod tests {
                 let mut answer = self.number.to_string().into_bytes();
                 answer.extend_from_slice(datagram.bytes);
                 let at = now + self.late.unwrap_or(Duration::ZERO);
-                self.due.push((at, datagram.from, answer));
+                let address = Address {
+                    to: datagram.from,
+                    local: datagram.local,
+                    ecn: 0,
+                    segment: None,
+                };
+                self.due.push((at, address, answer));
             }
         }
 
@@ -880,14 +962,10 @@ mod tests {
                 if !out.has_room() {
                     return true;
                 }
-                let (_, to, answer) = self.due.swap_remove(at);
+                let (_, address, answer) = self.due.swap_remove(at);
                 out.push(|buffer| {
                     buffer.extend_from_slice(&answer);
-                    Some(Address {
-                        to,
-                        ecn: 0,
-                        segment: None,
-                    })
+                    Some(address)
                 });
             }
             false
@@ -916,7 +994,7 @@ mod tests {
     }
 
     fn start(workers: usize, late: Option<Duration>) -> (SocketAddr, Handle) {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), workers).expect("sockets");
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), workers, false).expect("sockets");
         let address = sockets[0].local_addr().expect("an address");
         let make = move |number| Named {
             number,
@@ -1003,7 +1081,7 @@ mod tests {
 
     #[test]
     fn datagrams_reach_the_process_that_they_name() {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2).expect("sockets");
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
         let address = sockets[0].local_addr().expect("an address");
         let again = shared(&sockets);
         let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
@@ -1039,10 +1117,27 @@ mod tests {
         new.join().expect("workers that end well");
     }
 
+    #[test]
+    fn a_successor_that_dies_gives_the_sockets_back() {
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
+        let address = sockets[0].local_addr().expect("an address");
+        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
+        let (old, is_busy) = process(0x0100, sockets, to_program(to_2));
+        old.leave(0x0200, AN_HOUR);
+        // It had the sockets, and received nothing before it died.
+        drop(to_1);
+        for _ in 0..20 {
+            assert!(ask(&client(), address, "p10").starts_with('1'));
+        }
+        is_busy.store(false, Ordering::Relaxed);
+        old.drain(AN_HOUR);
+        old.join().expect("workers that end well");
+    }
+
     /// Two processes of one program have a socket each, and then another program has both.
     #[test]
     fn siblings_have_what_names_them_whoever_received_it() {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2).expect("sockets");
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
         let address = sockets[0].local_addr().expect("an address");
         let again = shared(&sockets);
         let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
@@ -1129,6 +1224,54 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(ends[1..].iter().all(Relay::is_held));
+        handle.stop();
+        handle.join().expect("workers that end well");
+    }
+
+    /// Neither a program that has the port alone nor one that would share it loses datagrams to us, nor we to it.
+    #[test]
+    fn a_port_is_not_shared_with_another_program() {
+        let place = SocketAddr::from(([127, 0, 0, 1], 0));
+        for shares in [false, true] {
+            let other = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).expect("a socket");
+            other.set_reuse_port(shares).expect("an option");
+            other.bind(&place.into()).expect("a port");
+            let taken = UdpSocket::from(other);
+            let address = taken.local_addr().expect("an address");
+            for workers in [1, 2] {
+                let error = bind(address, workers, false).expect_err("it is taken");
+                assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{shares} {workers}");
+            }
+            drop(taken);
+            assert_eq!(bind(address, 2, false).expect("it is free").len(), 2);
+        }
+        let ours = bind(place, 2, false).expect("a port");
+        let address = ours[0].local_addr().expect("an address");
+        assert!(bind(address, 2, false).is_err(), "another of our own");
+    }
+
+    #[test]
+    fn all_addresses_are_those_of_both_families_if_asked() {
+        let all = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
+        let Ok(sockets) = bind(all, 2, true) else {
+            return println!("skipped: no IPv6");
+        };
+        let port = sockets[0].local_addr().expect("an address").port();
+        let make = move |number| Named {
+            number,
+            process: 0,
+            is_busy: Arc::default(),
+            late: None,
+            due: Vec::new(),
+        };
+        let handle = serve(sockets, Others::default(), make, Limits::default()).expect("workers");
+        // It takes answers from where it asked only, which is not where the system would send from.
+        let client = client();
+        client.connect(("127.0.0.9", port)).expect("a route");
+        client.send(b"x").expect("a send");
+        let mut buffer = [0; 64];
+        let length = client.recv(&mut buffer).expect("an answer");
+        assert!(buffer[..length].ends_with(b"x"));
         handle.stop();
         handle.join().expect("workers that end well");
     }

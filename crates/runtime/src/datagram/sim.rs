@@ -22,7 +22,7 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 ///         for datagram in batch {
 ///             out.push(|buffer| {
 ///                 buffer.extend_from_slice(datagram.bytes);
-///                 Some(Address { to: datagram.from, ecn: 0, segment: None })
+///                 Some(Address { to: datagram.from, local: datagram.local, ecn: 0, segment: None })
 ///             });
 ///         }
 ///     }
@@ -103,6 +103,7 @@ impl<E: Endpoint> Sim<E> {
             .map(|(from, bytes)| Datagram {
                 bytes,
                 from: *from,
+                local: None,
                 ecn: 0,
             })
             .collect();
@@ -212,6 +213,7 @@ mod tests {
                     buffer.extend_from_slice(b"hello\nhello\n");
                     Some(Address {
                         to: *to,
+                        local: None,
                         ecn: 0,
                         segment: Some(6),
                     })

@@ -309,6 +309,7 @@ mod tests {
                     buffer.extend_from_slice(&answer);
                     Some(Address {
                         to,
+                        local: None,
                         ecn: 0,
                         segment: None,
                     })
@@ -334,7 +335,7 @@ mod tests {
 
     /// Runs `test` with a client of an endpoint that asks this upstream, on a thread of its own.
     fn with(upstream: SocketAddr, peers_max: usize, test: impl FnOnce(&dyn Fn(&[u8]) -> Vec<u8>)) {
-        let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)
+        let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1, false)
             .expect("a socket")
             .remove(0);
         let server = socket.local_addr().expect("an address");

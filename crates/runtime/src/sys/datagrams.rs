@@ -1,30 +1,35 @@
-//! Datagrams in batches: `recvmmsg(2)` with receive offload (`UDP_GRO`), `sendmsg(2)` with segmentation (`UDP_SEGMENT`), and
-//! the ECN field of each (RFC 3168). udp(7), ip(7), ipv6(7), `linux/udp.h`.
+//! Datagrams in batches: `recvmmsg(2)` with receive offload (`UDP_GRO`), `sendmsg(2)` with segmentation (`UDP_SEGMENT`), the
+//! ECN field of each (RFC 3168), and the local address of each (`IP_PKTINFO`). udp(7), ip(7), ipv6(7), `linux/udp.h`.
 //!
 //! An [`Arrivals`] owns the memory that the kernel writes to; what it hands out is borrowed from it.
 
 use super::options::{get, set};
 use socket2::SockAddr;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Messages that one call receives; with receive offload each may be many datagrams.
 const BATCH: usize = 16;
 /// Room for one message: the most that the kernel joins.
 const ROOM: usize = 65_535;
-/// Words of ancillary data: a segment size and an ECN field, with their headers, and to spare.
+/// Words of ancillary data: a segment size, an ECN field and a local address of each family, with their headers (24, 24, 32
+/// and 40 bytes).
 const CONTROL: usize = 16;
 
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
-/// Has the kernel join datagrams of one sender that arrive together, and report the ECN field. What a kernel does not offer is
-/// left out.
-pub fn prepare_datagrams(fd: BorrowedFd<'_>) {
+/// Has the kernel join datagrams of one sender that arrive together, and report the ECN field. With `reports_local`, also the
+/// local address that a datagram was sent to, for sockets that receive at several. What a kernel does not offer is left out.
+pub fn prepare_datagrams(fd: BorrowedFd<'_>, reports_local: bool) {
     let _ = set(fd, libc::SOL_UDP, UDP_GRO, 1);
     let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
     let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
+    if reports_local {
+        let _ = set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
+        let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1);
+    }
 }
 
 /// Forbids fragments of IPv4 datagrams sent from here: one that is longer than the path takes fails with `EMSGSIZE`.
@@ -51,7 +56,44 @@ struct Arrival {
     from: SocketAddr,
     /// Bytes of each datagram in it.
     segment: usize,
+    told: Told,
+}
+
+/// What the ancillary data of a message tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// Bytes of each datagram, if the message is several.
+    segment: Option<usize>,
+    /// The ECN field.
     ecn: u8,
+    /// The local address it was sent to, if the kernel was asked for it.
+    local: Option<IpAddr>,
+}
+
+/// A datagram that arrived.
+#[derive(Debug)]
+pub struct Arrived<'b> {
+    /// The payload.
+    pub bytes: &'b mut [u8],
+    /// Its sender.
+    pub from: SocketAddr,
+    /// The local address it was sent to, if the kernel was asked for it.
+    pub local: Option<IpAddr>,
+    /// The ECN field.
+    pub ecn: u8,
+}
+
+/// Where a payload is sent, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// The receiver.
+    pub to: SocketAddr,
+    /// The local address to send from, unless the system chooses.
+    pub local: Option<IpAddr>,
+    /// The ECN field.
+    pub ecn: u8,
+    /// Bytes of each datagram, if the payload is several.
+    pub segment: Option<u16>,
 }
 
 /// Memory for datagrams that are received together.
@@ -131,25 +173,29 @@ impl Arrivals {
             // SAFETY: the kernel wrote an address of this length into the storage.
             let name = unsafe { SockAddr::new(name.into_storage(), head.msg_hdr.msg_namelen) };
             let Some(from) = name.as_socket() else { continue };
-            let (segment, ecn) = ancillary(&head.msg_hdr);
+            let told = ancillary(&head.msg_hdr);
+            let segment = told.segment.filter(|&bytes| bytes > 0);
             self.got.push(Arrival {
                 length,
                 from,
-                segment: segment.filter(|&bytes| bytes > 0).unwrap_or(length).max(1),
-                ecn,
+                segment: segment.unwrap_or(length).max(1),
+                told,
             });
         }
         Ok(n == BATCH)
     }
 
-    /// The datagrams of the last call, in order: payload, sender, ECN field.
-    pub fn datagrams(&mut self) -> impl Iterator<Item = (&mut [u8], SocketAddr, u8)> {
+    /// The datagrams of the last call, in their order.
+    pub fn datagrams(&mut self) -> impl Iterator<Item = Arrived<'_>> {
         let rooms = self.data.chunks_exact_mut(ROOM);
         rooms.zip(&self.got).flat_map(|(room, arrival)| {
             let bytes = &mut room[..arrival.length];
-            bytes
-                .chunks_mut(arrival.segment)
-                .map(|bytes| (bytes, arrival.from, arrival.ecn))
+            bytes.chunks_mut(arrival.segment).map(|bytes| Arrived {
+                bytes,
+                from: arrival.from,
+                local: arrival.told.local,
+                ecn: arrival.told.ecn,
+            })
         })
     }
 }
@@ -168,9 +214,9 @@ impl AsStorage for libc::sockaddr_storage {
     }
 }
 
-/// The segment size and the ECN field among the ancillary data of a message.
-fn ancillary(head: &libc::msghdr) -> (Option<usize>, u8) {
-    let (mut segment, mut ecn) = (None, 0);
+/// Reads the ancillary data of a message.
+fn ancillary(head: &libc::msghdr) -> Told {
+    let mut told = Told::default();
     // SAFETY: the kernel filled the control memory of `head`, which is alive and aligned for cmsghdr; the macros walk within
     // the length it set, and each value is as long as its header says, read unaligned.
     unsafe {
@@ -180,84 +226,124 @@ fn ancillary(head: &libc::msghdr) -> (Option<usize>, u8) {
             match ((*at).cmsg_level, (*at).cmsg_type) {
                 (libc::SOL_UDP, UDP_GRO) => {
                     let size: libc::c_int = std::ptr::read_unaligned(data.cast());
-                    segment = usize::try_from(size).ok();
+                    told.segment = usize::try_from(size).ok();
                 }
-                (libc::IPPROTO_IP, libc::IP_TOS) => ecn = std::ptr::read_unaligned(data) & 3,
+                (libc::IPPROTO_IP, libc::IP_TOS) => told.ecn = std::ptr::read_unaligned(data) & 3,
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                     let class: libc::c_int = std::ptr::read_unaligned(data.cast());
-                    ecn = (class & 3) as u8;
+                    told.ecn = (class & 3) as u8;
+                }
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let info: libc::in_pktinfo = std::ptr::read_unaligned(data.cast());
+                    // Of a packet to a broadcast address, the first is one that can be a source. It is missing if the packet came
+                    // before the kernel was asked for it.
+                    let known = match info.ipi_spec_dst.s_addr {
+                        0 => info.ipi_addr.s_addr,
+                        source => source,
+                    };
+                    told.local = Some(Ipv4Addr::from(u32::from_be(known)).into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let info: libc::in6_pktinfo = std::ptr::read_unaligned(data.cast());
+                    let local = IpAddr::from(info.ipi6_addr.s6_addr).to_canonical();
+                    // Of a packet over IPv4, the other one counts, whichever comes first.
+                    told.local = told.local.or(Some(local));
                 }
                 _ => {}
             }
             at = libc::CMSG_NXTHDR(head, at);
         }
     }
-    (segment, ecn)
+    told
 }
 
-/// Sends one payload without waiting: one datagram, or several of `segment` bytes each.
+/// Sends one payload without waiting: one datagram, or several of [`Sending::segment`] bytes each.
 ///
 /// # Errors
-/// What the system says: `EAGAIN` if the socket takes nothing now, `EIO` or `EINVAL` where segments are not offered.
-pub fn send_datagrams(
-    fd: BorrowedFd<'_>,
-    to: SocketAddr,
-    bytes: &[u8],
-    segment: Option<u16>,
-    ecn: u8,
-) -> io::Result<()> {
-    let to_v4 = match to {
-        SocketAddr::V4(_) => true,
-        SocketAddr::V6(to) => to.ip().to_ipv4_mapped().is_some(),
-    };
+/// What the system says: `EAGAIN` if the socket takes nothing now, `EIO` or `EINVAL` where segments are not offered, `EINVAL`
+/// if the host has lost the local address.
+pub fn send_datagrams(fd: BorrowedFd<'_>, address: Sending, bytes: &[u8]) -> io::Result<()> {
+    let Sending { to, .. } = address;
+    let to_v4 = to.ip().to_canonical().is_ipv4();
     let name = SockAddr::from(to);
     let mut piece = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     };
-    let mut control = [0_u64; CONTROL];
+    let mut control = Control::default();
+    if let Some(segment) = address
+        .segment
+        .filter(|&segment| usize::from(segment) < bytes.len())
+    {
+        control.put(libc::SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
+    }
+    if address.ecn != 0 {
+        let (level, name) = match to_v4 {
+            true => (libc::IPPROTO_IP, libc::IP_TOS),
+            false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        control.put(level, name, &libc::c_int::from(address.ecn & 3).to_ne_bytes());
+    }
+    match address.local.map(|local| local.to_canonical()) {
+        // `struct in_pktinfo`: any interface, the source, and a field that counts on receipt only.
+        Some(IpAddr::V4(local)) if to_v4 => {
+            let info = [[0; 4], local.octets(), [0; 4]];
+            control.put(libc::IPPROTO_IP, libc::IP_PKTINFO, info.as_flattened());
+        }
+        // `struct in6_pktinfo`: the source, and any interface.
+        Some(IpAddr::V6(local)) if !to_v4 => {
+            let mut info = [0; 20];
+            info[..16].copy_from_slice(&local.octets());
+            control.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+        }
+        _ => {}
+    }
     // SAFETY: msghdr is made of integers and pointers, for which zero is a value.
     let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
     head.msg_name = name.as_ptr().cast_mut().cast();
     head.msg_namelen = name.len();
     head.msg_iov = &raw mut piece;
     head.msg_iovlen = 1;
-    head.msg_control = control.as_mut_ptr().cast();
-    head.msg_controllen = size_of_val(&control) as _;
-    let mut used = 0;
-    // SAFETY: the control memory is alive, zero, aligned for cmsghdr and has room for both headers and values; the macros walk
-    // within the length set above.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(&raw const head);
-        if let Some(segment) = segment.filter(|&segment| usize::from(segment) < bytes.len()) {
-            (*at).cmsg_level = libc::SOL_UDP;
-            (*at).cmsg_type = UDP_SEGMENT;
-            (*at).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
-            std::ptr::write_unaligned(libc::CMSG_DATA(at).cast(), segment);
-            used += libc::CMSG_SPACE(size_of::<u16>() as u32) as usize;
-            at = libc::CMSG_NXTHDR(&raw const head, at);
-        }
-        if ecn != 0 && !at.is_null() {
-            let (level, name) = match to_v4 {
-                true => (libc::IPPROTO_IP, libc::IP_TOS),
-                false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-            };
-            (*at).cmsg_level = level;
-            (*at).cmsg_type = name;
-            (*at).cmsg_len = libc::CMSG_LEN(size_of::<libc::c_int>() as u32) as _;
-            std::ptr::write_unaligned(libc::CMSG_DATA(at).cast(), libc::c_int::from(ecn & 3));
-            used += libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) as usize;
-        }
-    }
-    head.msg_controllen = used as _;
-    if used == 0 {
-        head.msg_control = std::ptr::null_mut();
+    if control.used > 0 {
+        head.msg_control = control.words.as_mut_ptr().cast();
+        head.msg_controllen = control.used as _;
     }
     // SAFETY: the head points to a name, an iovec and control memory that outlive the call, in which the kernel only reads.
     let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const head, libc::MSG_DONTWAIT) };
     match sent {
         ..0 => Err(io::Error::last_os_error()),
         _ => Ok(()),
+    }
+}
+
+/// Ancillary data of a message to be sent, in memory aligned for its headers.
+#[derive(Default)]
+struct Control {
+    words: [u64; CONTROL],
+    /// Bytes of it.
+    used: usize,
+}
+
+impl Control {
+    /// Appends a value, for which there is room: see [`CONTROL`].
+    fn put(&mut self, level: libc::c_int, name: libc::c_int, value: &[u8]) {
+        let length = value.len() as u32;
+        // SAFETY: it computes with a number.
+        let (whole, space) = unsafe { (libc::CMSG_LEN(length), libc::CMSG_SPACE(length) as usize) };
+        assert!(self.used + space <= size_of_val(&self.words), "no room");
+        // SAFETY: `used` is a sum of spaces, so that the place is aligned for a header, and header and value fit as asserted.
+        unsafe {
+            let at = self
+                .words
+                .as_mut_ptr()
+                .byte_add(self.used)
+                .cast::<libc::cmsghdr>();
+            (*at).cmsg_level = level;
+            (*at).cmsg_type = name;
+            (*at).cmsg_len = whole as _;
+            std::ptr::copy_nonoverlapping(value.as_ptr(), libc::CMSG_DATA(at), value.len());
+        }
+        self.used += space;
     }
 }
 
@@ -270,9 +356,14 @@ mod tests {
     fn exchange(host: &str, segment: Option<u16>, ecn: u8) -> Option<Vec<(Vec<u8>, u8)>> {
         let receiver = UdpSocket::bind((host, 0)).ok()?;
         let sender = UdpSocket::bind((host, 0)).ok()?;
-        prepare_datagrams(receiver.as_fd());
-        let to = receiver.local_addr().ok()?;
-        send_datagrams(sender.as_fd(), to, b"one-two-three", segment, ecn).ok()?;
+        prepare_datagrams(receiver.as_fd(), false);
+        let to = Sending {
+            to: receiver.local_addr().ok()?,
+            local: None,
+            ecn,
+            segment,
+        };
+        send_datagrams(sender.as_fd(), to, b"one-two-three").ok()?;
         receiver.set_nonblocking(true).ok()?;
         // Waits until something is there.
         receiver
@@ -293,9 +384,9 @@ mod tests {
             rustix::event::poll(&mut poll, None).ok()?;
             arrivals.receive(receiver.as_fd()).ok()?;
             let sender = sender.local_addr().ok()?;
-            got.extend(arrivals.datagrams().map(|(bytes, from, ecn)| {
-                assert_eq!(from, sender);
-                (bytes.to_vec(), ecn)
+            got.extend(arrivals.datagrams().map(|datagram| {
+                assert_eq!((datagram.from, datagram.local), (sender, None));
+                (datagram.bytes.to_vec(), datagram.ecn)
             }));
         }
         Some(got)
@@ -314,6 +405,57 @@ mod tests {
                 .map(|bytes| (bytes.to_vec(), 1))
                 .into();
             assert_eq!(segments, expected, "{host}");
+        }
+    }
+
+    /// A host with several addresses answers from the one that was asked, also over IPv4 on a socket of both families.
+    #[test]
+    fn a_socket_of_all_addresses_answers_from_the_one_that_was_asked() {
+        let bind = |all: &str| {
+            let all: SocketAddr = all.parse().expect("an address");
+            let socket = socket2::Socket::new(socket2::Domain::for_address(all), socket2::Type::DGRAM, None)?;
+            if all.is_ipv6() {
+                socket.set_only_v6(false)?;
+            }
+            socket.bind(&all.into())?;
+            io::Result::Ok(UdpSocket::from(socket))
+        };
+        for (all, asked, client) in [
+            ("0.0.0.0:0", "127.0.0.9", "127.0.0.1:0"),
+            ("[::]:0", "127.0.0.9", "127.0.0.1:0"),
+            ("[::]:0", "::1", "[::1]:0"),
+        ] {
+            let (Ok(server), Ok(client)) = (bind(all), UdpSocket::bind(client)) else {
+                println!("skipped: no UDP over {all} to {asked}");
+                continue;
+            };
+            prepare_datagrams(server.as_fd(), true);
+            let asked: IpAddr = asked.parse().expect("an address");
+            let port = server.local_addr().expect("an address").port();
+            // It takes answers from there only.
+            client.connect((asked, port)).expect("a route");
+            client.send(b"question").expect("a send");
+            let mut poll = [rustix::event::PollFd::new(&server, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut poll, None).expect("something to read");
+            let mut arrivals = Arrivals::new();
+            arrivals.receive(server.as_fd()).expect("a receive");
+            let datagram = arrivals.datagrams().next().expect("a datagram");
+            assert_eq!(datagram.local, Some(asked), "{all}");
+            let address = Sending {
+                to: datagram.from,
+                local: datagram.local,
+                ecn: 2,
+                segment: Some(3),
+            };
+            send_datagrams(server.as_fd(), address, b"one-two").expect("a send");
+            client
+                .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+                .expect("a timeout");
+            let mut buffer = [0; 64];
+            let length = client
+                .recv(&mut buffer)
+                .expect("an answer from the address that was asked");
+            assert_eq!(&buffer[..length], b"one", "{all}");
         }
     }
 

@@ -61,9 +61,10 @@ units::words! {
     #[derive(Default)]
     pub enum Http3 {
         /// No.
-        #[default]
         Off = "false",
-        /// Where it is possible: without TLS, with `processes`, or if a UDP port cannot be had, the server does without.
+        /// Where it is possible: without TLS, with `processes`, behind the PROXY protocol, or if a UDP port cannot be had, the
+        /// server does without.
+        #[default]
         Auto = "auto",
         /// Yes; the server does not start if it is impossible.
         On = "true",

@@ -35,9 +35,10 @@ use units::{Duration, Instant};
 
 type Stream = stream::Stream<u64>;
 
+/// While the server drains: time for a handshake under way. A client repeats a flight that was lost after one second, and again
+/// after two more (RFC 9002 section 6.2.2).
+const LAST_HANDSHAKE: Duration = Duration::from_secs(3);
 /// Why a connection is closed before its requests are answered.
-/// While the server drains: time for a handshake under way.
-const LAST_HANDSHAKE: Duration = Duration::from_secs(1);
 const ENDS: &str = "the server ends";
 
 /// A connection that speaks HTTP/3.
@@ -116,7 +117,11 @@ impl Http3 {
         if transport.open().is_none() {
             let text = "the peer allows no control stream (RFC 9114 section 6.2)";
             let fault = Fault::Connection(Code::STREAM_CREATION_ERROR, text);
-            self.fail(cx, fault, transport, now);
+            return self.fail(cx, fault, transport, now);
+        }
+        if self.draining {
+            // Only now can the client ask, and learn that it should not.
+            self.http.shut_down(now);
         }
     }
 
@@ -358,11 +363,10 @@ impl runtime::streams::Session for Http3 {
             Event::Deadline => self.timeout(cx, transport, now),
             Event::Drain => {
                 self.draining = true;
-                if self.phase == Phase::Agreeing {
-                    // Its client has not asked yet, and cannot know that it should not.
-                    self.deadline = self.deadline.min(now + LAST_HANDSHAKE);
+                match self.phase {
+                    Phase::Agreeing => self.deadline = self.deadline.min(now + LAST_HANDSHAKE),
+                    Phase::Open | Phase::Cut | Phase::Closed => self.http.shut_down(now),
                 }
-                self.http.shut_down(now);
             }
             Event::Cut => self.cut(cx, transport, now),
             Event::Reconsider => {
