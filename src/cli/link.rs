@@ -100,7 +100,12 @@ pub(crate) struct Flags {
 
     /// Changes a setting of the modeled TCP, of both hosts or with near. or far. in front of one, as in
     /// far.rto_min_ms=1000; may be repeated. The keys are those of the presets (docs/link.md)
-    #[arg(long, value_name = "[HOST.]KEY=VALUE", requires = "stack", help_heading = "Hosts")]
+    #[arg(
+        long,
+        value_name = "[HOST.]KEY=VALUE",
+        requires = "stack",
+        help_heading = "Hosts"
+    )]
     pub(crate) stack_set: Vec<String>,
 
     /// Switches off Nagle's algorithm in the modeled TCP of these hosts, as TCP_NODELAY does [default: the stack's own

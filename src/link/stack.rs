@@ -61,7 +61,8 @@ fn host(name: &str, changes: &[(&str, &str)], no_delay: bool) -> Result<BridgeHo
             units::words::unknown(name, PRESETS)
         )));
     }
-    let stack = Stack::altered(name, changes).map_err(|error| Failure::Usage(format!("--stack-set: {error}")))?;
+    let stack =
+        Stack::altered(name, changes).map_err(|error| Failure::Usage(format!("--stack-set: {error}")))?;
     Ok(BridgeHost { stack, no_delay })
 }
 

@@ -249,7 +249,14 @@ fn the_stacks_are_on_record() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("settings.json").display().to_string();
-    let stacks = ["--stack", "4.4bsd,solaris-2.5", "--stack-nodelay", "far", "--stack-set", "near.rto_min_ms=300"];
+    let stacks = [
+        "--stack",
+        "4.4bsd,solaris-2.5",
+        "--stack-nodelay",
+        "far",
+        "--stack-set",
+        "near.rto_min_ms=300",
+    ];
     let output = weir(
         &[
             &["link", "lan", "--settings", &file][..],
@@ -282,10 +289,19 @@ fn what_a_stack_excludes_is_named() {
         ),
         (&["--stack-nodelay", "both"], "--stack"),
         (&["--stack-set", "rto_min_ms=300"], "--stack"),
-        (&["--stack", "4.4bsd", "--stack-set", "far.rto_mim_ms=300"], "did you mean `rto_min_ms`?"),
-        (&["--stack", "4.4bsd", "--stack-set", "middle.rto_min_ms=300"], "near or far"),
+        (
+            &["--stack", "4.4bsd", "--stack-set", "far.rto_mim_ms=300"],
+            "did you mean `rto_min_ms`?",
+        ),
+        (
+            &["--stack", "4.4bsd", "--stack-set", "middle.rto_min_ms=300"],
+            "near or far",
+        ),
         (&["--stack", "4.4bsd", "--stack-set", "rto_min_ms"], "KEY=VALUE"),
-        (&["--stack", "4.4bsd", "--stack-set", "rto_min_ms=soon"], "rto_min_ms=soon"),
+        (
+            &["--stack", "4.4bsd", "--stack-set", "rto_min_ms=soon"],
+            "rto_min_ms=soon",
+        ),
     ] {
         let output = weir(&[&["link", "lan"], args, &["--", "true"]].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -375,7 +375,7 @@ fn ecn_marks_pass_both_ways() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let port = socket.local_addr().expect("an address").port();
-    sys::prepare_datagrams(socket.as_fd());
+    sys::prepare_datagrams(socket.as_fd(), false);
     let server = std::thread::spawn(move || {
         // Waits, and leaves it there.
         socket.peek(&mut [0; 16]).expect("a datagram");
@@ -383,9 +383,15 @@ fn ecn_marks_pass_both_ways() {
         arrivals.receive(socket.as_fd()).expect("it is there");
         let got: Vec<_> = arrivals
             .datagrams()
-            .map(|(bytes, from, ecn)| (bytes.to_vec(), from, ecn))
+            .map(|arrived| (arrived.bytes.to_vec(), arrived.from, arrived.ecn))
             .collect();
-        sys::send_datagrams(socket.as_fd(), got[0].1, b"answer", None, 1).expect("an answer");
+        let answer = sys::Sending {
+            to: got[0].1,
+            local: None,
+            ecn: 1,
+            segment: None,
+        };
+        sys::send_datagrams(socket.as_fd(), answer, b"answer").expect("an answer");
         (got[0].0.clone(), got[0].2)
     });
     // IP_TOS is 1, IP_RECVTOS 13.

@@ -53,8 +53,8 @@ mod service;
 mod session;
 pub mod site;
 pub mod store;
-mod uploads;
 mod traced;
+mod uploads;
 mod waiting;
 mod writers;
 

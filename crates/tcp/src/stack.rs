@@ -264,8 +264,13 @@ impl Stack {
         for (key, value) in changes {
             if !SETTINGS.contains(key) {
                 return Err(match units::words::nearest(key, SETTINGS) {
-                    Some(nearest) => format!("`{key}` is not a setting of a stack; did you mean `{nearest}`?"),
-                    None => format!("`{key}` is not a setting of a stack; the settings are {}", SETTINGS.join(", ")),
+                    Some(nearest) => {
+                        format!("`{key}` is not a setting of a stack; did you mean `{nearest}`?")
+                    }
+                    None => format!(
+                        "`{key}` is not a setting of a stack; the settings are {}",
+                        SETTINGS.join(", ")
+                    ),
                 });
             }
             row.insert((*key).to_owned(), value_of(value));
