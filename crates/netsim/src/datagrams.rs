@@ -261,6 +261,7 @@ mod tests {
                     buffer.extend_from_slice(&[number; 972]);
                     Some(Address {
                         to,
+                        local: None,
                         ecn: 0,
                         segment: None,
                     })
