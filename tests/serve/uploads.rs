@@ -419,10 +419,17 @@ fn the_user_of_the_server_must_be_able_to_write() {
         "cannot store uploads in `",
         "site",
         "ermission denied",
+        "belongs to 0:0 and has mode 0",
         "write to it",
     ] {
         assert!(code == 2 && why.contains(part), "{code} {part}: {why}");
     }
+    assert!(!why.contains("Landlock"), "it is not the reason: {why}");
+    let (code, checked) = launch().args(["--check"]).fail();
+    assert!(
+        code == 2 && checked.contains("belongs to 0:0 and has mode 0"),
+        "a check finds what a start refuses: {code} {checked}"
+    );
     let site = tree.join("site");
     chown(&site, Some(65534), Some(65534)).expect("root");
     let server = launch().start();
