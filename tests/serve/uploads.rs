@@ -5,10 +5,11 @@ use crate::serve::access::USERS;
 use crate::serve::clients::{ended, run};
 use crate::serve::http3::client::Client;
 use crate::serve::on_strategy;
-use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::serve::rights::skipped;
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
+use crate::serve::upgrade::{ENDING, Line, pid_of};
 use crate::serve::wire::{Connection, Response, head};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Command;
@@ -400,6 +401,30 @@ fn a_reload_changes_rules_and_keeps_uploads_under_way() {
     });
     assert!(server.stderr().contains("none"), "{}", server.stderr());
     assert_eq!(status(&server, "PUT", "/dav/c", &[], "1234"), 201);
+}
+
+#[test]
+fn an_upgrade_keeps_the_quota() {
+    let tree = tree_with(CONFIG);
+    let server = launch(Strategy::LOOPS, &tree);
+    let large = "x".repeat(60_000);
+    let mut writer = server.connect();
+    writer.send(head("PUT", "/dav/1", &[ANN, ("Content-Length", "60000")]));
+    writer.send(&large[..10]);
+    eventually("a part is there", || has_part(&tree).then_some(()));
+    let mut line = Line::of(server);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    // The old process answers nobody else any more, and its upload counts with its announced length.
+    assert_eq!(status(&line.first, "PUT", "/dav/2", &[], &large), 507);
+    writer.send(&large[10..]);
+    assert_eq!(writer.receive("PUT").status, 201);
+    drop(writer);
+    within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status(&line.first, "PUT", "/dav/2", &[], &large), 507);
+    assert_eq!(status(&line.first, "PUT", "/dav/2", &[], &large[..40_000]), 201);
+    assert_eq!(names(&tree, "site"), ["1", "2", "a.txt"]);
+    line.stop();
 }
 
 #[test]
