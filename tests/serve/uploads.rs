@@ -192,7 +192,20 @@ fn quota_and_size_are_bounds(strategy: Strategy) {
     assert_eq!(early.receive("PUT").status, 507);
     let mut early = server.connect();
     early.send(head("PUT", "/dav/3", &[ANN, ("Content-Length", "65537")]));
-    assert_eq!(early.receive("PUT").status, 413);
+    let refused = early.receive("PUT");
+    assert_eq!(refused.status, 413);
+    assert!(refused.text().contains("`largest`"), "{}", refused.text());
+    let mut chunked = server.connect();
+    chunked.send(head("PUT", "/dav/3", &[ANN, ("Transfer-Encoding", "chunked")]));
+    chunked.send("10001\r\n");
+    let refused = chunked.receive("PUT");
+    assert!(refused.status == 413 && refused.text().contains("`largest`"));
+    eventually("a line that names the rule", || {
+        let log = server.stderr();
+        assert!(!log.contains("unix:@"), "{log}");
+        log.contains("uploads to `/dav/*`: the file exceeds `largest` (64 KiB)")
+            .then_some(())
+    });
     let mut chunked = server.connect();
     chunked.send(head("PUT", "/dav/3", &[ANN, ("Transfer-Encoding", "chunked")]));
     chunked.send("5\r\nabcde\r\n");
