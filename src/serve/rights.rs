@@ -296,10 +296,12 @@ fn filter(config: &Config) -> (String, bool) {
             || config.log_sockets().any(|socket| socket.udp_port().is_some()),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
+    // Those of HTTP/3 are open before the filter is in force.
+    let udp = if needs.connects { ", UDP" } else { "" };
     match seccomp::restrict(needs) {
         Ok(()) => (
             format!(
-                "seccomp: TCP and UNIX sockets only; denies tracing, mounts, namespaces, kernel modules, keys, clock \
+                "seccomp: opens TCP{udp} and UNIX sockets only; denies tracing, mounts, namespaces, kernel modules, keys, clock \
                  changes{ring}"
             ),
             true,
