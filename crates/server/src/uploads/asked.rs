@@ -101,7 +101,7 @@ impl Place {
         if raw.iter().any(|b| b"?#".contains(b)) {
             return Err(Reply::error(400, "The destination has a query or a fragment."));
         }
-        Place::of(settings, raw)
+        Place::of(settings, raw).map_err(|reply| reply.about("Destination", value))
     }
 
     /// The path of a file at this place, as clients ask for it.
