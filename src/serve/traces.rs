@@ -283,7 +283,8 @@ fn send_due(queue: &Mutex<Queue>) {
         };
         let collector = &target.collector;
         let content = export::traces(&collector.resource(), SCOPE, &spans.bytes);
-        let outcome = collector.send(&content);
+        // A certificate may be replaced while this server runs, so every failure is worth another attempt.
+        let outcome = collector.send(&content).map_err(|unanswered| unanswered.why);
         settle(&mut lock(queue), collector.place(), spans, failed, outcome);
     }
 }

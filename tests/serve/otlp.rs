@@ -711,6 +711,11 @@ fn a_collector_may_be_reached_over_tls(strategy: Strategy) {
     eventually("a warning", || {
         server.stderr().contains("takes no spans: ").then_some(())
     });
+    let log = server.stderr();
+    assert!(
+        log.contains("check --otlp-ca:") && !log.contains("--insecure"),
+        "{log}"
+    );
     assert_eq!(
         collector
             .spans()
