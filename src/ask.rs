@@ -8,6 +8,7 @@ use http1::client::{Connection, Step};
 use http1::slots::Slots;
 use runtime::dial::{self, Crew, Failing, Happened, Port};
 use std::io::Write as _;
+use tls::refusal;
 use units::{Duration, Instant};
 use url::Url;
 
@@ -34,6 +35,21 @@ pub(crate) struct Response {
     pub(crate) content: Vec<u8>,
 }
 
+/// Why there is no response.
+#[derive(Clone, Debug)]
+pub(crate) struct Unanswered {
+    /// In words.
+    pub(crate) why: String,
+    /// TLS failed, because of the server's certificate for instance: another attempt would fail as well.
+    pub(crate) is_final: bool,
+}
+
+impl From<String> for Unanswered {
+    fn from(why: String) -> Unanswered {
+        Unanswered { why, is_final: false }
+    }
+}
+
 impl Response {
     /// The value of the first field of this name.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
@@ -46,12 +62,12 @@ impl Response {
 /// Sends a request, with TLS if its URL is https, and waits for the response for `patience`.
 ///
 /// # Errors
-/// In words, why there is none.
+/// Why there is none.
 pub(crate) fn ask(
     request: &Request<'_>,
     secure: Option<&Secure>,
     patience: Duration,
-) -> Result<Response, String> {
+) -> Result<Response, Unanswered> {
     let url = request.url;
     let host = url.host_str().unwrap_or_default();
     let addresses = url
@@ -62,10 +78,13 @@ pub(crate) fn ask(
     let running = secure::start(vec![crew], peer, secure).map_err(|error| error.to_string())?;
     let mut ended = running.join().map_err(|error| error.to_string())?;
     match ended.pop() {
-        Some((crew, _)) => crew
-            .outcome
-            .unwrap_or_else(|| Err("the connection ended early".to_owned())),
-        None => Err("nobody asked".to_owned()),
+        Some((crew, _)) => {
+            let is_final = crew.is_refused;
+            let outcome = crew.outcome;
+            let outcome = outcome.unwrap_or_else(|| Err("the connection ended early".to_owned()));
+            outcome.map_err(|why| Unanswered { why, is_final })
+        }
+        None => Err("nobody asked".to_owned().into()),
     }
 }
 
@@ -78,6 +97,8 @@ struct Asking {
     input: Vec<u8>,
     answer: Response,
     outcome: Option<Result<Response, String>>,
+    /// TLS failed for good.
+    is_refused: bool,
 }
 
 impl Asking {
@@ -121,6 +142,7 @@ impl Asking {
             input: Vec::new(),
             answer: Response::default(),
             outcome: None,
+            is_refused: false,
         })
     }
 
@@ -197,7 +219,11 @@ impl Crew for Asking {
                 };
                 self.end(Err(why), port);
             }
-            Happened::Refused(why) => self.end(Err(why.to_owned()), port),
+            Happened::Refused(why) => {
+                // A server that only closed the connection may be about to restart.
+                self.is_refused = why != refusal::closed();
+                self.end(Err(why.to_owned()), port);
+            }
             Happened::Woken(_) => {
                 let why = format!("no response within {:?}", self.patience);
                 self.end(Err(why), port);

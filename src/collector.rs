@@ -1,13 +1,14 @@
 //! A collector of OpenTelemetry: where it is, who speaks to it, and what becomes of a request. Decides how a request is sent;
 //! what is sent, when and how often, the callers decide.
 
-use crate::ask::{self, ask};
+use crate::ask::{self, Unanswered, ask};
 use crate::failure::Failure;
 use crate::secure::{self, Fault, Secure};
 use otlp::answer::{self, Verdict};
 use otlp::export::{MEDIA_TYPE, Scope};
 use server::config::Otlp;
 use std::sync::Arc;
+use tls::refusal::{FLAGS, Settings};
 use units::Duration;
 use url::Url;
 
@@ -15,6 +16,14 @@ use url::Url;
 pub(crate) const SCOPE: Scope<'static> = Scope {
     name: "weir",
     version: env!("CARGO_PKG_VERSION"),
+};
+
+/// The settings of connections to a collector.
+const SETTINGS: Settings = Settings {
+    ca: "--otlp-ca",
+    insecure: None,
+    clear: "an http URL in --otlp",
+    ..FLAGS
 };
 
 /// A place of a collector, and what each request to it has.
@@ -52,7 +61,7 @@ impl Collector {
                 };
                 let host = endpoint.upstream().host();
                 let secure = Secure::trusting(Arc::new(roots.map_err(of_fault)?), &host);
-                Some(secure.map_err(Failure::Usage)?)
+                Some(secure.map_err(Failure::Usage)?.with_settings(&SETTINGS))
             }
         };
         let lines = otlp.header.iter();
@@ -76,8 +85,8 @@ impl Collector {
     /// Sends the content of a request and waits for the response.
     ///
     /// # Errors
-    /// In words, why there is no response.
-    pub(crate) fn send(&self, content: &[u8]) -> Result<(u16, Verdict), String> {
+    /// Why there is no response.
+    pub(crate) fn send(&self, content: &[u8]) -> Result<(u16, Verdict), Unanswered> {
         let own = [("Content-Type", MEDIA_TYPE)];
         let more = self.fields.iter();
         let more = more.map(|(name, value)| (name.as_str(), value.as_str()));

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use tls::certificates::{Pair, PairError};
 use tls::crew::SecuredCrew;
 use tls::policy::Policy;
+use tls::refusal::{FLAGS, Settings};
 use tls::rustls::RootCertStore;
 use tls::rustls::crypto::aws_lc_rs::default_provider;
 use tls::rustls::pki_types::pem::PemObject;
@@ -47,6 +48,8 @@ pub(crate) struct Secure {
     pub(crate) is_insecure: bool,
     /// Connections are those of QUIC, with these limits, instead of TCP.
     quic: Option<quic::Limits>,
+    /// What the settings are called in advice.
+    settings: &'static Settings,
 }
 
 impl Secure {
@@ -92,6 +95,7 @@ impl Secure {
             name,
             is_insecure: flags.insecure,
             quic: None,
+            settings: &FLAGS,
         })
     }
 
@@ -168,7 +172,13 @@ impl Secure {
             name,
             is_insecure: false,
             quic: None,
+            settings: &FLAGS,
         })
+    }
+
+    /// The same, with advice that names these settings.
+    pub(crate) fn with_settings(self, settings: &'static Settings) -> Secure {
+        Secure { settings, ..self }
     }
 
     /// Refuses TLS flags for a cleartext URL.
@@ -289,7 +299,10 @@ pub(crate) fn start<C: Crew>(
         let carriers: Result<Vec<_>, String> = crews.into_iter().map(carry).collect();
         return datagrams::start(carriers.map_err(io::Error::other)?, peer).map(Crews::Quic);
     }
-    let wrap = |crew| SecuredCrew::new(crew, secure.client.config(), secure.name.clone(), clock::now);
+    let wrap = |crew| {
+        SecuredCrew::new(crew, secure.client.config(), secure.name.clone(), clock::now)
+            .with_settings(secure.settings)
+    };
     dial::start(crews.into_iter().map(wrap).collect(), peer).map(Crews::Secured)
 }
 

@@ -91,6 +91,16 @@ pub(super) fn collector(flags: &CollectorFlags) -> Result<Option<Collector>, Fai
     if flags.otlp.is_none() && flags.otlp_header.is_empty() && flags.otlp_ca.is_none() {
         return Ok(None);
     }
+    if flags.otlp.is_none() {
+        let flag = if flags.otlp_ca.is_some() {
+            "--otlp-ca"
+        } else {
+            "--otlp-header"
+        };
+        return Err(Failure::Usage(format!(
+            "`{flag}` has no effect without a collector; name one, as in --otlp http://127.0.0.1:4318"
+        )));
+    }
     let otlp = Otlp {
         endpoint: flags.otlp.clone(),
         service_name: "weir-load".to_owned(),
@@ -132,7 +142,8 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
                 }
                 Ok((status, Verdict::Refused)) => return Err(refused(format!("it answers with {status}"))),
                 Ok((status, Verdict::Again { after })) => (format!("it answers with {status}"), after),
-                Err(why) => (why, None),
+                Err(unanswered) if unanswered.is_final => return Err(refused(unanswered.why)),
+                Err(unanswered) => (unanswered.why, None),
             };
             failed += 1;
             if failed == ATTEMPTS {

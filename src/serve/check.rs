@@ -34,6 +34,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     }
     // A server opens all of these after switching to `user`, so they are checked with that user's rights.
     rights::try_user(&config, flags)?;
+    rights::check_uploads(&config, flags)?;
     if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
         return Err(flags.blame("control", why));
     }

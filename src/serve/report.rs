@@ -362,7 +362,7 @@ mod tests {
                 name: Some("www".to_owned()),
                 landlock: "Landlock 6: reads nothing; writes nothing; binds 80".to_owned(),
                 is_confined: true,
-                seccomp: "seccomp: TCP and UNIX sockets only".to_owned(),
+                seccomp: "seccomp: opens TCP and UNIX sockets only".to_owned(),
                 is_filtered: true,
             },
             profile: None,
@@ -389,7 +389,7 @@ weir {} serves the embedded site (16 files, 170 KiB)
   log       none (--access-log FILE)
   rights    user www (33:33); programs it starts gain no rights (no_new_privs)
             Landlock 6: reads nothing; writes nothing; binds 80
-            seccomp: TCP and UNIX sockets only
+            seccomp: opens TCP and UNIX sockets only
   ready     in 3 ms; Ctrl-C stops gracefully within 10s
 ",
             env!("CARGO_PKG_VERSION")

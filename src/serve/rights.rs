@@ -16,6 +16,8 @@ use runtime::seccomp::{self, Needs};
 use server::config::{Config, IoKind, Landlock, Seccomp, UpstreamAddress};
 use server::site::Logins;
 use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Files that the C library, the server and a program started for an upgrade read.
@@ -125,13 +127,7 @@ impl Rights {
         let known = uploads(running);
         for folder in uploads(next).iter().filter(|folder| !known.contains(folder)) {
             let tried = WriteFolder::open(folder).and_then(|folder| folder.try_out());
-            tried.map_err(|error| {
-                let why = format!(
-                    "cannot store uploads in `{}`: {error}; let the user of the server write to it",
-                    folder.display()
-                );
-                flags.blame("uploads", why)
-            })?;
+            tried.map_err(|error| flags.blame("uploads", cannot_store(folder, &error)))?;
         }
         if !self.is_confined {
             return Ok(());
@@ -232,6 +228,40 @@ pub(super) fn try_user(config: &Config, flags: &Flags) -> Result<(), Failure> {
     }
 }
 
+/// Rejects folders for uploads in which the user of this process cannot create files. Creates none.
+///
+/// # Errors
+/// `Usage`, naming the first rejected folder.
+pub(super) fn check_uploads(config: &Config, flags: &Flags) -> Result<(), Failure> {
+    let folders = uploads(config);
+    let refused = folders
+        .iter()
+        .find(|folder| folder.is_dir() && !privilege::can_make(&folder.join("file")));
+    match refused {
+        Some(folder) => {
+            let error = ErrorKind::PermissionDenied.into();
+            Err(flags.blame("uploads", cannot_store(folder, &error)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Why uploads cannot be stored in a folder. If its owner and mode are the reason, they are named, and no other one.
+fn cannot_store(folder: &Path, error: &io::Error) -> String {
+    let (uid, gid) = privilege::current();
+    let shown = folder.display();
+    match folder.metadata() {
+        Ok(meta) if !privilege::can_make(&folder.join("file")) => format!(
+            "cannot store uploads in `{shown}`: {error} (running as user {uid}:{gid}); the folder belongs to {}:{} and has \
+             mode {:04o}; let the user of the server write to it, as with `chown {uid}:{gid}`",
+            meta.uid(),
+            meta.gid(),
+            meta.mode() & 0o7777
+        ),
+        _ => format!("cannot store uploads in `{shown}`: {error}; let the user of the server write to it"),
+    }
+}
+
 fn account(config: &Config, flags: &Flags) -> Result<Option<Account>, Failure> {
     let user = config.user.as_ref();
     user.map(|user| Account::find(&user.name, user.group.as_deref()))
@@ -266,10 +296,12 @@ fn filter(config: &Config) -> (String, bool) {
             || config.log_sockets().any(|socket| socket.udp_port().is_some()),
     };
     let ring = if needs.uring { "" } else { ", io_uring" };
+    // Those of HTTP/3 are open before the filter is in force.
+    let udp = if needs.connects { ", UDP" } else { "" };
     match seccomp::restrict(needs) {
         Ok(()) => (
             format!(
-                "seccomp: TCP and UNIX sockets only; denies tracing, mounts, namespaces, kernel modules, keys, clock \
+                "seccomp: opens TCP{udp} and UNIX sockets only; denies tracing, mounts, namespaces, kernel modules, keys, clock \
                  changes{ring}"
             ),
             true,

@@ -7,7 +7,8 @@
 //! ```
 //! Nothing waits for the collector: a worker takes a lock for as long as it takes to append a buffer. A batch is sent once it is
 //! full, or once its first span has waited for the interval. One request is under way at a time. If the collector asks for it,
-//! or cannot be reached, the batch is sent up to [`ATTEMPTS`] times, while further spans wait in the queue.
+//! or cannot be reached, the batch is sent again and again, while further spans wait in the queue. Once the queue is full, a
+//! batch that was sent [`ATTEMPTS`] times is dropped.
 
 use crate::collector::{Collector, SCOPE};
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{Duration, Instant};
 
-/// How often a batch is sent before it is given up.
+/// How often a batch is sent, at least, before it is given up for others that have no room.
 const ATTEMPTS: u32 = 6;
 
 /// How often to see whether a batch is due.
@@ -98,8 +99,17 @@ struct Queue {
     is_abandoned: bool,
     /// Counts that no worker knows yet.
     news: Delivered,
-    /// Spans lost since the collector last took some; `None`: it takes them.
-    trouble: Option<u64>,
+    /// `None`: the collector takes spans.
+    trouble: Option<Trouble>,
+}
+
+/// A time in which the collector takes no spans.
+#[derive(Debug)]
+struct Trouble {
+    /// Spans lost since it began.
+    lost: u64,
+    /// The cause that was logged last.
+    why: String,
 }
 
 impl Queue {
@@ -146,8 +156,8 @@ impl Queue {
 
     fn drop_spans(&mut self, count: u64) {
         self.news.dropped += count;
-        if let Some(lost) = &mut self.trouble {
-            *lost += count;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.lost += count;
         }
     }
 
@@ -273,7 +283,8 @@ fn send_due(queue: &Mutex<Queue>) {
         };
         let collector = &target.collector;
         let content = export::traces(&collector.resource(), SCOPE, &spans.bytes);
-        let outcome = collector.send(&content);
+        // A certificate may be replaced while this server runs, so every failure is worth another attempt.
+        let outcome = collector.send(&content).map_err(|unanswered| unanswered.why);
         settle(&mut lock(queue), collector.place(), spans, failed, outcome);
     }
 }
@@ -299,8 +310,8 @@ fn settle(
                     message.escape_debug()
                 );
             }
-            if let Some(lost) = queue.trouble.take() {
-                tracing::info!("traces: {place} takes spans again; lost: {lost}");
+            if let Some(trouble) = queue.trouble.take() {
+                tracing::info!("traces: {place} takes spans again; lost: {}", trouble.lost);
             }
             return;
         }
@@ -308,16 +319,19 @@ fn settle(
         Ok((status, Verdict::Refused)) => (format!("it answers with {status}"), None, true),
         Err(why) => (why, None, false),
     };
-    if queue.trouble.is_none() {
+    if queue.trouble.as_ref().is_none_or(|trouble| trouble.why != why) {
         let follows = match is_final {
             true => "spans are lost; check `endpoint` and `header` in `[otlp]`, and the log of the collector",
             false => "spans wait for it; start the collector, or correct `endpoint` in `[otlp]`",
         };
         tracing::warn!("traces: {place} takes no spans: {why}; {follows}");
-        queue.trouble = Some(0);
+        let lost = queue.trouble.take().map_or(0, |trouble| trouble.lost);
+        queue.trouble = Some(Trouble { lost, why });
     }
-    let failed = failed + 1;
-    if is_final || failed >= ATTEMPTS || queue.is_closing {
+    let failed = failed.saturating_add(1);
+    let most = queue.target.as_ref().map_or(0, |target| target.queue);
+    let is_given_up = failed >= ATTEMPTS && queue.held >= most;
+    if is_final || is_given_up || queue.is_closing {
         queue.held -= count;
         queue.drop_spans(count);
         if queue.is_closing {
@@ -332,4 +346,77 @@ fn settle(
         failed,
         at: clock::now() + answer::pause(failed, after, fraction),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::config::Otlp;
+
+    /// A queue in which one batch of one span is under way, and others wait.
+    fn queue(most: u64, waiting: u32) -> Queue {
+        let otlp = Otlp {
+            endpoint: Some("http://127.0.0.1:1".parse().unwrap()),
+            ..Otlp::default()
+        };
+        let target = Target {
+            collector: Collector::of(&otlp, TRACES_AT).unwrap().unwrap(),
+            queue: most,
+            batch: 1,
+            interval: EVERY,
+        };
+        Queue {
+            target: Some(Arc::new(target)),
+            waiting: [spans(waiting)].into(),
+            held: 1 + u64::from(waiting),
+            ..Queue::default()
+        }
+    }
+
+    fn spans(count: u32) -> Spans {
+        Spans {
+            bytes: Vec::new(),
+            count,
+        }
+    }
+
+    fn refused() -> Result<(u16, Verdict), String> {
+        Err("connection refused".to_owned())
+    }
+
+    #[test]
+    fn an_outage_costs_spans_only_once_the_queue_is_full() {
+        let mut queue = queue(3, 1);
+        for failed in 0..4 * ATTEMPTS {
+            settle(&mut queue, "x", spans(1), failed, refused());
+            assert_eq!((queue.held, queue.news.dropped), (2, 0), "{failed}");
+            queue.again.take().expect("another attempt");
+        }
+        // No room for others: the oldest batch is dropped, but not before its time.
+        queue.held = 3;
+        settle(&mut queue, "x", spans(1), ATTEMPTS - 2, refused());
+        assert!(queue.again.take().is_some() && queue.news.dropped == 0);
+        settle(&mut queue, "x", spans(1), ATTEMPTS - 1, refused());
+        assert!(queue.again.is_none());
+        assert_eq!((queue.held, queue.news.dropped), (2, 1));
+    }
+
+    #[test]
+    fn another_cause_is_logged_and_the_count_goes_on() {
+        let mut queue = queue(100, 9);
+        let cause = |queue: &Queue| {
+            let trouble = queue.trouble.as_ref().expect("trouble");
+            (trouble.why.clone(), trouble.lost)
+        };
+        settle(&mut queue, "x", spans(1), 0, Ok((400, Verdict::Refused)));
+        assert_eq!(cause(&queue), ("it answers with 400".to_owned(), 1));
+        settle(&mut queue, "x", spans(1), 0, refused());
+        assert_eq!(cause(&queue), ("connection refused".to_owned(), 1));
+        let taken = Verdict::Taken {
+            rejected: 0,
+            message: String::new(),
+        };
+        settle(&mut queue, "x", spans(1), 1, Ok((200, taken)));
+        assert!(queue.trouble.is_none());
+    }
 }

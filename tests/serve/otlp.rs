@@ -427,6 +427,25 @@ fn an_upstream_belongs_to_the_trace(strategy: Strategy) {
     assert_eq!(client.parent, server.id);
 }
 
+fn an_upload_is_one_span(strategy: Strategy) {
+    let collector = Collector::taking();
+    let config = "root = 'site'\n[[uploads]]\npath = '/dav/'\nopen = true\n";
+    let tree = Tree::with(&[("weir.toml", config), ("site/a.txt", "a file")]);
+    let mut server = Launch::new(strategy)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .args(["--otlp", &collector.url, "--otlp-interval=100ms"])
+        .start();
+    let mut connection = server.connect();
+    let length = [("Content-Length", "0")];
+    for (path, status) in [("/dav/new.txt", 201), ("/dav/missing/new.txt", 409)] {
+        assert_eq!(connection.request("PUT", path, &length).status, status, "{path}");
+        assert!(!collector.of(path, 1)[0].is_error, "{path}");
+    }
+    assert_eq!(server.stop(), 0);
+    let kinds: Vec<u64> = collector.spans().iter().map(|span| span.kind).collect();
+    assert_eq!(kinds, [2, 2], "no client asked another server");
+}
+
 fn a_sampler_keeps_a_share_and_follows_its_callers(strategy: Strategy) {
     let (collector, upstream) = (Collector::taking(), Upstream::answering(HELLO));
     let tree = tree();
@@ -692,6 +711,11 @@ fn a_collector_may_be_reached_over_tls(strategy: Strategy) {
     eventually("a warning", || {
         server.stderr().contains("takes no spans: ").then_some(())
     });
+    let log = server.stderr();
+    assert!(
+        log.contains("check --otlp-ca:") && !log.contains("--insecure"),
+        "{log}"
+    );
     assert_eq!(
         collector
             .spans()
@@ -775,7 +799,7 @@ fn mistakes_are_pointed_out() {
 on_every_strategy!(each_request_has_a_span);
 mod with_upstreams {
     use super::*;
-    on_strategy!(loops, LOOPS: an_upstream_belongs_to_the_trace, a_sampler_keeps_a_share_and_follows_its_callers);
+    on_strategy!(loops, LOOPS: an_upstream_belongs_to_the_trace, an_upload_is_one_span, a_sampler_keeps_a_share_and_follows_its_callers);
     on_strategy!(loops_uring, LOOPS_URING: an_upstream_belongs_to_the_trace);
     on_strategy!(process_loops, PROCESS_LOOPS: an_upstream_belongs_to_the_trace);
 }

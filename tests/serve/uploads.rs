@@ -5,10 +5,11 @@ use crate::serve::access::USERS;
 use crate::serve::clients::{ended, run};
 use crate::serve::http3::client::Client;
 use crate::serve::on_strategy;
-use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::serve::rights::skipped;
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
+use crate::serve::upgrade::{ENDING, Line, pid_of};
 use crate::serve::wire::{Connection, Response, head};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Command;
@@ -191,7 +192,20 @@ fn quota_and_size_are_bounds(strategy: Strategy) {
     assert_eq!(early.receive("PUT").status, 507);
     let mut early = server.connect();
     early.send(head("PUT", "/dav/3", &[ANN, ("Content-Length", "65537")]));
-    assert_eq!(early.receive("PUT").status, 413);
+    let refused = early.receive("PUT");
+    assert_eq!(refused.status, 413);
+    assert!(refused.text().contains("`largest`"), "{}", refused.text());
+    let mut chunked = server.connect();
+    chunked.send(head("PUT", "/dav/3", &[ANN, ("Transfer-Encoding", "chunked")]));
+    chunked.send("10001\r\n");
+    let refused = chunked.receive("PUT");
+    assert!(refused.status == 413 && refused.text().contains("`largest`"));
+    eventually("a line that names the rule", || {
+        let log = server.stderr();
+        assert!(!log.contains("unix:@"), "{log}");
+        log.contains("uploads to `/dav/*`: the file exceeds `largest` (64 KiB)")
+            .then_some(())
+    });
     let mut chunked = server.connect();
     chunked.send(head("PUT", "/dav/3", &[ANN, ("Transfer-Encoding", "chunked")]));
     chunked.send("5\r\nabcde\r\n");
@@ -403,6 +417,30 @@ fn a_reload_changes_rules_and_keeps_uploads_under_way() {
 }
 
 #[test]
+fn an_upgrade_keeps_the_quota() {
+    let tree = tree_with(CONFIG);
+    let server = launch(Strategy::LOOPS, &tree);
+    let large = "x".repeat(60_000);
+    let mut writer = server.connect();
+    writer.send(head("PUT", "/dav/1", &[ANN, ("Content-Length", "60000")]));
+    writer.send(&large[..10]);
+    eventually("a part is there", || has_part(&tree).then_some(()));
+    let mut line = Line::of(server);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    // The old process answers nobody else any more, and its upload counts with its announced length.
+    assert_eq!(status(&line.first, "PUT", "/dav/2", &[], &large), 507);
+    writer.send(&large[10..]);
+    assert_eq!(writer.receive("PUT").status, 201);
+    drop(writer);
+    within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status(&line.first, "PUT", "/dav/2", &[], &large), 507);
+    assert_eq!(status(&line.first, "PUT", "/dav/2", &[], &large[..40_000]), 201);
+    assert_eq!(names(&tree, "site"), ["1", "2", "a.txt"]);
+    line.stop();
+}
+
+#[test]
 fn the_user_of_the_server_must_be_able_to_write() {
     let tree = tree_with(&CONFIG.replace("access-log = \"access.log\"\n", ""));
     if skipped(&tree) {
@@ -419,10 +457,17 @@ fn the_user_of_the_server_must_be_able_to_write() {
         "cannot store uploads in `",
         "site",
         "ermission denied",
+        "belongs to 0:0 and has mode 0",
         "write to it",
     ] {
         assert!(code == 2 && why.contains(part), "{code} {part}: {why}");
     }
+    assert!(!why.contains("Landlock"), "it is not the reason: {why}");
+    let (code, checked) = launch().args(["--check"]).fail();
+    assert!(
+        code == 2 && checked.contains("belongs to 0:0 and has mode 0"),
+        "a check finds what a start refuses: {code} {checked}"
+    );
     let site = tree.join("site");
     chown(&site, Some(65534), Some(65534)).expect("root");
     let server = launch().start();

@@ -174,7 +174,14 @@ fn a_collector_that_takes_nothing_fails_the_command_behind_its_result() {
     assert_eq!(collector.all().len(), 1, "once is enough");
     for (flags, part) in [
         (&["--otlp", "127.0.0.1:4318"][..], "is not the URL of a collector"),
-        (&["--otlp-header", "X-Key: secret"], "set `endpoint` (`--otlp`)"),
+        (
+            &["--otlp-header", "X-Key: secret"],
+            "`--otlp-header` has no effect without a collector",
+        ),
+        (
+            &["--otlp-ca", "ca.pem"],
+            "`--otlp-ca` has no effect without a collector",
+        ),
         (
             &["--otlp", "http://127.0.0.1:1", "--slo", "p99<1s"],
             "`--otlp` sends the seconds of one run",

@@ -29,7 +29,7 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use units::UnixTime;
 pub use versions::{VersionError, VersionFolder, VersionLinks};
-pub use write_folder::{Copied, Entries, NewFile, NewTree, Removed, Spend, WriteFolder, real_path};
+pub use write_folder::{Copied, Entries, Measured, NewFile, NewTree, Removed, Spend, WriteFolder, real_path};
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

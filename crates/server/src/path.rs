@@ -6,8 +6,11 @@
 //!   path that ends in a dot segment names a directory.
 //! - Empty segments are dropped: `//a` is `/a`, as in other common servers. The result begins with exactly one slash,
 //!   so it can be put into a `Location` and stays on this host.
-//! - Names that begin with a dot are not served unless configured; `/.well-known/` (RFC 8615) always is.
+//! - Names that begin with a dot are not served unless configured; `/.well-known/` (RFC 8615) always is. Parts of uploads
+//!   never are.
 //! - A backslash is an ordinary byte, and so is every byte that is not UTF-8.
+
+use runtime::fs::WriteFolder;
 
 /// Longest path that the file system accepts (PATH_MAX without its NUL).
 const PATH_MAX: usize = 4095;
@@ -51,7 +54,12 @@ pub(crate) fn resolve(raw: &[u8], hidden: bool, out: &mut Vec<u8>) -> Result<(),
         out.push(b'/');
     }
     let fits = out.len() <= PATH_MAX && segments(out).all(|name| name.len() <= NAME_MAX);
-    if slash_inside || !fits || (!hidden && is_hidden(out)) {
+    if slash_inside
+        || !fits
+        || segments(out)
+            .enumerate()
+            .any(|(depth, name)| is_hidden(depth, name, hidden))
+    {
         return Err(Unnamed::Nothing);
     }
     Ok(())
@@ -127,10 +135,12 @@ fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|name| !name.is_empty())
 }
 
-fn is_hidden(path: &[u8]) -> bool {
-    segments(path)
-        .enumerate()
-        .any(|(depth, name)| name[0] == b'.' && !(depth == 0 && name == b".well-known"))
+/// Whether a name at this depth is kept from readers, on a site that serves names with a leading dot or not.
+fn is_hidden(depth: usize, name: &[u8], dots: bool) -> bool {
+    match dots {
+        true => WriteFolder::is_part(name),
+        false => name[0] == b'.' && !(depth == 0 && name == b".well-known"),
+    }
 }
 
 /// The directory of a resolved path, with its slash: `/a/b` and `/a/` both give `/a/`.
@@ -263,6 +273,13 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(resolve(b"/.git/config", true, &mut out), Ok(()));
         assert_eq!(out, b"/.git/config");
+        for part in ["/.weir-upload-1-1", "/a/.weir-upload-1-1/b"] {
+            assert_eq!(
+                resolve(part.as_bytes(), true, &mut out),
+                Err(Unnamed::Nothing),
+                "{part}: files are shown once they are complete"
+            );
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@
 
 use crate::engine::{Engine, Fault};
 use crate::names;
-use crate::refusal;
+use crate::refusal::{self, Settings};
 use runtime::dial::{Crew, Failing, Happened, Port, Security, Tcp, Wish};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ProtocolVersion};
@@ -28,6 +28,8 @@ pub struct SecuredCrew<C> {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
     clock: fn() -> Instant,
+    /// What the client's settings are called in advice.
+    settings: &'static Settings,
     /// The commands of the inner crew.
     port: Port,
     /// The TLS of each line's connection.
@@ -87,6 +89,7 @@ impl<C: Crew> SecuredCrew<C> {
             config,
             name,
             clock,
+            settings: &refusal::FLAGS,
             port: Port::default(),
             lines: Vec::new(),
             opened: 0,
@@ -94,6 +97,11 @@ impl<C: Crew> SecuredCrew<C> {
             plain: Vec::new(),
             out: Vec::new(),
         }
+    }
+
+    /// Explains failed handshakes with these names of settings.
+    pub fn with_settings(self, settings: &'static Settings) -> SecuredCrew<C> {
+        SecuredCrew { settings, ..self }
     }
 
     /// The inner crew.
@@ -127,7 +135,7 @@ impl<C: Crew> SecuredCrew<C> {
                 match wish {
                     Wish::Connect(line) => {
                         if let Err(fault) = self.connect(line, port) {
-                            refused.push((line, refusal::text(&fault, &self.name)));
+                            refused.push((line, refusal::text_with(&fault, &self.name, self.settings)));
                         }
                     }
                     Wish::Send(line, len) => {
@@ -262,7 +270,12 @@ impl<C: Crew> SecuredCrew<C> {
         match result {
             Ok(received) if received.closed => self.tell(line, Happened::Eof, at),
             Ok(_) => {}
-            Err(fault) => self.refuse(line, &refusal::text(&fault, &self.name), port, at),
+            Err(fault) => self.refuse(
+                line,
+                &refusal::text_with(&fault, &self.name, self.settings),
+                port,
+                at,
+            ),
         }
     }
 

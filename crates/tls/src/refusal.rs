@@ -11,8 +11,8 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 pub struct Settings {
     /// The file of roots.
     pub ca: &'static str,
-    /// Accepts any certificate.
-    pub insecure: &'static str,
+    /// Accepts any certificate; `None`: no setting does.
+    pub insecure: Option<&'static str>,
     /// The client's own certificate, as in "name one with …".
     pub certificate: &'static str,
     /// What to do about a certificate for another name.
@@ -26,9 +26,9 @@ pub struct Settings {
 }
 
 /// The flags of this program's own clients.
-const FLAGS: Settings = Settings {
+pub const FLAGS: Settings = Settings {
     ca: "--ca",
-    insecure: "--insecure",
+    insecure: Some("--insecure"),
     certificate: "--cert and --key",
     name: "use a name of the certificate, or install one for this name",
     clear: "an http URL",
@@ -36,12 +36,7 @@ const FLAGS: Settings = Settings {
     protocols: "choose another --mode",
 };
 
-/// The reason in one line: `<what happened>: <cause>; <what to do>`.
-pub fn text(fault: &Fault, name: &ServerName<'_>) -> String {
-    text_with(fault, name, &FLAGS)
-}
-
-/// The same for a client whose settings have these names.
+/// The reason in one line: `<what happened>: <cause>; <what to do>`, for a client whose settings have these names.
 pub fn text_with(fault: &Fault, name: &ServerName<'_>, settings: &Settings) -> String {
     let name = name.to_str();
     let clear = settings.clear;
@@ -130,9 +125,12 @@ fn certificate(error: &CertificateError, name: &str, settings: &Settings) -> Str
             "replace it on the server".to_owned(),
         ),
     };
-    let insecure = settings.insecure;
+    let skip = settings
+        .insecure
+        .map(|insecure| format!(", or skip this check with {insecure}"));
     format!(
-        "TLS failed: the server's certificate{about} {cause}; {advice}, or skip this check with {insecure}"
+        "TLS failed: the server's certificate{about} {cause}; {advice}{}",
+        skip.unwrap_or_default()
     )
 }
 
@@ -194,7 +192,7 @@ mod tests {
     #[test]
     fn every_reason_says_what_to_do() {
         let name = ServerName::try_from("a.test").expect("a name");
-        let of = |error| text(&Fault::Tls(Error::InvalidCertificate(error)), &name);
+        let of = |error| text_with(&Fault::Tls(Error::InvalidCertificate(error)), &name, &FLAGS);
         for (error, cause, advice) in [
             (CertificateError::Expired, "has expired", "renew"),
             (CertificateError::UnknownIssuer, "unknown issuer", "--ca"),
@@ -208,6 +206,14 @@ mod tests {
             assert!(said.contains(cause) && said.contains(advice), "{said}");
             assert!(said.ends_with("--insecure"), "{said}");
         }
-        assert!(text(&Fault::PlainHttp, &name).contains("http URL"));
+        assert!(text_with(&Fault::PlainHttp, &name, &FLAGS).contains("http URL"));
+        let strict = Settings {
+            ca: "--otlp-ca",
+            insecure: None,
+            ..FLAGS
+        };
+        let unknown = Fault::Tls(Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        let said = text_with(&unknown, &name, &strict);
+        assert!(said.contains("--otlp-ca") && !said.contains("skip"), "{said}");
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn send(request: &Request, roots: &Arc<RootCertStore>) -> Result<Resp
         fields: if is_post { &fields } else { &fields[..1] },
         content: &request.body,
     };
-    let answer = ask(&asked, Some(&secure), PATIENCE)?;
+    let answer = ask(&asked, Some(&secure), PATIENCE).map_err(|unanswered| unanswered.why)?;
     Ok(Response {
         status: answer.status,
         fields: answer.fields,

@@ -42,6 +42,15 @@ pub struct WriteFolder {
     path: PathBuf,
 }
 
+/// What the files of a folder take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Their lengths together, with the parts on which other processes work.
+    pub bytes: u64,
+    /// Whether there are such parts. They grow, and become files, without this process knowing.
+    pub has_others: bool,
+}
+
 /// Names and metadata of what is in a directory.
 pub type Entries = Vec<(Vec<u8>, Meta)>;
 
@@ -246,7 +255,8 @@ impl WriteFolder {
             is_placed: false,
         };
         let made = directory(tree.dir.as_fd(), &tree.part)?;
-        rustix::fs::flock(&made, FlockOperation::NonBlockingLockExclusive)?;
+        // Another process may hold it for the moment in which it measures the folder.
+        rustix::fs::flock(&made, FlockOperation::LockExclusive)?;
         if deep {
             copy_tree(&source, &made, spend, DEPTH_MAX.saturating_sub(to.len()))?;
         }
@@ -263,22 +273,26 @@ impl WriteFolder {
         set_modified(&file, modified)
     }
 
-    /// The lengths of all files together, in bytes, without parts.
+    /// The lengths of all files together, without the parts of this process.
     ///
     /// # Errors
     /// Of the system.
-    pub fn measure(&self) -> io::Result<u64> {
-        let mut sum = 0;
-        walk(&self.root()?, DEPTH_MAX, &mut |_, name, meta| {
+    pub fn measure(&self) -> io::Result<Measured> {
+        let own = part_prefix();
+        let mut found = Measured::default();
+        walk(&self.root()?, DEPTH_MAX, &mut |dir, name, meta| {
             if WriteFolder::is_part(name) {
-                return Ok(false);
+                if name.starts_with(&own) || !is_worked_on(dir, name, meta.kind) {
+                    return Ok(false);
+                }
+                found.has_others = true;
             }
             if meta.kind == Kind::File {
-                sum += meta.len;
+                found.bytes += meta.len;
             }
             Ok(true)
         })?;
-        Ok(sum)
+        Ok(found)
     }
 
     /// Removes parts on which no process works. Returns how many.
@@ -291,16 +305,8 @@ impl WriteFolder {
             if !WriteFolder::is_part(name) {
                 return Ok(true);
             }
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let is_worked_on = match meta.kind {
-                // Nobody makes such parts.
-                Kind::Other => true,
-                Kind::File | Kind::Directory => rustix::fs::openat(dir, name, flags, Mode::empty())
-                    .is_ok_and(|file| {
-                        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
-                    }),
-            };
-            if !is_worked_on {
+            // Nobody makes parts of another kind.
+            if meta.kind != Kind::Other && !is_worked_on(dir, name, meta.kind) {
                 remove_at(dir, name, DEPTH_MAX)?;
                 removed += 1;
             }
@@ -365,6 +371,15 @@ impl NewFile {
     /// Of the system: `ENOSPC` and `EDQUOT` if there is no room.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
+    }
+
+    /// Gives it the length that it is going to have, so that other processes count all of it. Content is still written
+    /// from the start.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn announce(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
     }
 
     /// Sets its modification time, after the last write.
@@ -544,8 +559,20 @@ pub fn real_path(path: &Path) -> PathBuf {
 fn part_name() -> Vec<u8> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let rest = format!("{:x}-{number:x}", std::process::id());
-    [PART, rest.as_bytes()].concat()
+    [&*part_prefix(), format!("{number:x}").as_bytes()].concat()
+}
+
+/// Beginning of the names of this process's parts.
+fn part_prefix() -> Vec<u8> {
+    [PART, format!("{:x}-", std::process::id()).as_bytes()].concat()
+}
+
+/// Whether a process works on a part.
+fn is_worked_on(dir: BorrowedFd<'_>, name: &[u8], kind: Kind) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    kind != Kind::Other
+        && rustix::fs::openat(dir, name, flags, Mode::empty())
+            .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
 /// Refuses what is no name of a file.
@@ -785,7 +812,7 @@ mod tests {
         stored(&folder, &[b"a", b"b", b"x"], b"12345");
         stored(&folder, &[b"a", b"y"], b"123");
         symlink("/etc/passwd", dir.path().join("a/link")).unwrap();
-        assert_eq!(folder.measure().unwrap(), 8);
+        assert_eq!(folder.measure().unwrap().bytes, 8);
         let mut spent = 0;
         let mut spend = |bytes| {
             spent += bytes;
@@ -828,13 +855,30 @@ mod tests {
         fs::create_dir_all(dir.path().join(".weir-upload-1-2/x")).unwrap();
         stored(&folder, &[b"kept"], b"x");
         let under_way = folder.begin(&[b"deep", b"new"]).unwrap();
-        assert_eq!(folder.measure().unwrap(), 1);
+        assert_eq!(folder.measure().unwrap().bytes, 1);
         assert_eq!(folder.clean().unwrap(), 2);
         assert_eq!(names(dir.path()), ["deep", "kept"]);
         assert_eq!(names(&dir.path().join("deep")).len(), 1);
         under_way.place(true).unwrap();
         assert_eq!(folder.clean().unwrap(), 0);
         assert_eq!(names(&dir.path().join("deep")), ["new"]);
+    }
+
+    #[test]
+    fn parts_of_other_processes_are_measured() {
+        let (dir, folder) = folder();
+        let other = fs::File::create(dir.path().join(".weir-upload-1-1")).unwrap();
+        other.set_len(7).unwrap();
+        let own = folder.begin(&[b"own"]).unwrap();
+        own.announce(5).unwrap();
+        assert_eq!(
+            folder.measure().unwrap(),
+            Measured::default(),
+            "nobody works on it"
+        );
+        rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let found = folder.measure().unwrap();
+        assert!(found.bytes == 7 && found.has_others, "{found:?}");
     }
 
     #[test]
@@ -850,7 +894,7 @@ mod tests {
             folder.make_directory(&path[..depth], false).unwrap();
         }
         assert!(folder.make_directory(&path, false).is_err());
-        assert_eq!(folder.measure().unwrap(), 0);
+        assert_eq!(folder.measure().unwrap().bytes, 0);
         folder.remove(&[b"d"], false).unwrap().finish().unwrap();
     }
 }

@@ -15,6 +15,9 @@ use units::Duration;
 /// Most spans that may wait in a process.
 const QUEUE_MAX: u32 = 1 << 20;
 
+/// Paths that are added to the endpoint (OTLP specification, "OTLP/HTTP Request").
+const SIGNALS: [&str; 3] = ["/v1/traces", "/v1/metrics", "/v1/logs"];
+
 /// Fields of requests to the collector that have values of their own.
 const OWN: [&str; 3] = ["host", "user-agent", "expect"];
 
@@ -187,9 +190,17 @@ impl FromStr for OtlpEndpoint {
             return Err(wrong());
         }
         let url: AuthUrl = text.parse().map_err(|_| wrong())?;
-        match url.target().contains('?') {
-            true => Err(wrong()),
-            false => Ok(OtlpEndpoint(url)),
+        if url.target().contains('?') {
+            return Err(wrong());
+        }
+        let text = text.trim_end_matches('/');
+        match SIGNALS.iter().find_map(|signal| text.strip_suffix(signal)) {
+            Some(base) => Err(format!(
+                "`{}` has the path of a signal, which Weir adds itself; write {}",
+                text.escape_debug(),
+                base.escape_debug()
+            )),
+            None => Ok(OtlpEndpoint(url)),
         }
     }
 }
@@ -359,6 +370,14 @@ mod tests {
             ("endpoint = 'http://a'\nheader = ['b']", ["header", "NAME: VALUE"]),
             ("endpoint = 'http://a'\nparent = 'al'", ["`al`", "`all`"]),
             ("endpoint = 'a:4318'", ["`endpoint`", "http://127.0.0.1:4318"]),
+            (
+                "endpoint = 'http://a:4318/v1/traces'",
+                ["Weir adds itself", "write http://a:4318"],
+            ),
+            (
+                "endpoint = 'https://a/otlp/v1/metrics/'",
+                ["Weir adds itself", "write https://a/otlp"],
+            ),
         ] {
             let why = read(text).expect_err(text);
             assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");

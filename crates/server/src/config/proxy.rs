@@ -210,6 +210,11 @@ fn body_size() -> Bytes {
 }
 
 impl Proxy {
+    /// Whether it is the route of uploads, which this process carries out itself.
+    pub(crate) fn is_of_uploads(&self) -> bool {
+        self.upstreams.iter().any(UpstreamAddress::is_local)
+    }
+
     /// A rule with the default settings.
     pub(crate) fn new(path: PathPattern, upstreams: Vec<UpstreamAddress>) -> Proxy {
         Proxy {

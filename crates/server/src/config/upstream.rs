@@ -65,6 +65,11 @@ impl UpstreamAddress {
         }
     }
 
+    /// Whether it is a part of this process.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(&self.place, UpstreamPlace::Address(address) if matches!(**address, Upstream::Local(_)))
+    }
+
     /// The TCP port, unless it is a Unix socket.
     pub fn port(&self) -> Option<u16> {
         match &self.place {

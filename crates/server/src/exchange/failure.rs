@@ -71,6 +71,11 @@ impl Failure {
     pub(crate) const TIMEOUT: Failure = Failure::of(Status::REQUEST_TIMEOUT);
     /// 413: the request's body is too large.
     pub(crate) const TOO_LARGE: Failure = Failure::of(Status::PAYLOAD_TOO_LARGE);
+    /// 413: a file is larger than the rule of uploads allows.
+    pub(crate) const FILE_TOO_LARGE: Failure = Failure {
+        detail: Some("The file is larger than this server stores here (`largest` in `[[uploads]]`)."),
+        ..Failure::TOO_LARGE
+    };
     /// 429: too many requests from this address.
     pub(crate) const TOO_MANY: Failure = Failure {
         extra: Extra::RetryAfter(1),

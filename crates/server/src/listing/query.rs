@@ -77,7 +77,7 @@ impl Query {
                 (b"order", b"asc") => query.is_descending = false,
                 (b"order", b"desc") => query.is_descending = true,
                 (b"page", value) => query.page = number(value).unwrap_or(query.page),
-                (b"limit", value) => query.limit = number(value).unwrap_or(query.limit).min(LIMIT_MAX),
+                (b"limit", value) => query.limit = limit(value).unwrap_or(query.limit),
                 (b"q", value) => query.text = text(value).unwrap_or(query.text),
                 _ => {}
             }
@@ -179,6 +179,17 @@ fn number(value: &[u8]) -> Option<usize> {
     number.filter(|&number| number > 0)
 }
 
+/// Entries on a page: a number of any length.
+fn limit(value: &[u8]) -> Option<usize> {
+    let zeros = value.iter().take_while(|b| **b == b'0').count();
+    let digits = &value[zeros..];
+    match number(digits) {
+        // Too large for the type.
+        None if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => Some(LIMIT_MAX),
+        number => number.map(|number| number.min(LIMIT_MAX)),
+    }
+}
+
 /// A value as forms send it. `None`: an escape is invalid.
 fn text(value: &[u8]) -> Option<String> {
     let spaced: Vec<u8> = value.iter().map(|&b| if b == b'+' { b' ' } else { b }).collect();
@@ -211,6 +222,8 @@ mod tests {
             "page=1e3",
             "page=99999999999999999999999",
             "limit=0",
+            "limit=000000000000000000000000",
+            "limit=9999999999999999999999x",
             "limit=",
             "q=%zz",
             "q=a%00b",
@@ -233,6 +246,8 @@ mod tests {
             ("limit=7&page=007", "?limit=7&page=7"),
             ("limit=5000", "?limit=5000"),
             ("limit=5001", "?limit=5000"),
+            ("limit=99999999999999999999999", "?limit=5000"),
+            ("limit=00000000000000000000007", "?limit=7"),
             ("q=%22%3E%3Cscript%3E", "?q=%22%3E%3Cscript%3E"),
             ("q=%ff", "?q=%EF%BF%BD"),
             ("sort=time&sort=colour", "?sort=time"),

@@ -428,8 +428,25 @@ impl Forward {
     pub(crate) fn explain(&self, why: Failed) -> String {
         match (why, &self.tls_fault) {
             (Failed::Insecure, Some(fault)) => fault.to_string(),
+            (Failed::TooLarge, _) if self.is_of_uploads() => format!(
+                "the file exceeds `largest` ({}) of the rule in `[[uploads]]`; raise it to allow such files",
+                self.route.rule.max_body_size
+            ),
             _ => why.to_string(),
         }
+    }
+
+    /// Who is asked, for logs: the upstream, or the rule of uploads.
+    pub(crate) fn shown(&self) -> String {
+        match self.is_of_uploads() {
+            true => format!("uploads to `{}`", self.route.rule.path),
+            false => format!("upstream {}", self.target()),
+        }
+    }
+
+    /// Whether this process carries the request out itself.
+    pub(crate) fn is_of_uploads(&self) -> bool {
+        self.route.rule.is_of_uploads()
     }
 }
 

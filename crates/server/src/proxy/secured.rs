@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// How the settings are called in advice.
 const SETTINGS: Settings = Settings {
     ca: "`ca` in [proxy.tls]",
-    insecure: "`insecure = true` in [proxy.tls]",
+    insecure: Some("`insecure = true` in [proxy.tls]"),
     certificate: "`cert` and `key` in [proxy.tls]",
     name: "set `server-name` in [proxy.tls] to a name of the certificate, or install one for this name",
     clear: "an http URL",

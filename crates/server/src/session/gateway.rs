@@ -7,6 +7,7 @@ use super::client::Client;
 use super::guard;
 use crate::access_log::{self, RequestLine, Slot};
 use crate::checked::Known;
+use crate::config::Proxy;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::field_rules::RuledLines;
@@ -83,13 +84,13 @@ pub(super) fn complain(forward: &Forward, path: &[u8], why: Failed, now: Instant
     if let Failed::NoTurn = why {
         return complaints::about(id, || complaints::warn(path, || why.to_string()));
     }
-    let target = forward.target();
+    let shown = forward.shown();
     complaints::about(id, || {
-        complaints::warn(path, || format!("upstream {target}: {}", forward.explain(why)));
+        complaints::warn(path, || format!("{shown}: {}", forward.explain(why)));
     });
     if forward.blame(why, now) {
         tracing::warn!(
-            "upstream {target}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
+            "{shown}: it gets no requests for `ejection-time`, because `max-failures` requests in a row failed"
         );
     }
 }
@@ -149,8 +150,16 @@ pub(super) fn of_fault(fault: http1::Fault) -> Failure {
     }
 }
 
+/// The answer to a body that is larger than a rule allows.
+pub(super) fn too_large(rule: &Proxy) -> Failure {
+    match rule.is_of_uploads() {
+        true => Failure::FILE_TOO_LARGE,
+        false => Failure::TOO_LARGE,
+    }
+}
+
 /// The answer in place of the upstream's; `None`: nobody is there to get it.
-pub(super) fn failure(why: Failed) -> Option<Failure> {
+pub(super) fn failure(forward: &Forward, why: Failed) -> Option<Failure> {
     let page = |status, detail| {
         Some(Failure {
             detail: Some(detail),
@@ -199,6 +208,7 @@ pub(super) fn failure(why: Failed) -> Option<Failure> {
             "The server behind this one did not respond in time.",
         ),
         Failed::Request(fault) => Some(of_fault(fault)),
+        Failed::TooLarge if forward.is_of_uploads() => Some(Failure::FILE_TOO_LARGE),
         Failed::TooLarge => Some(Failure::TOO_LARGE),
         Failed::RequestTimeout => Some(Failure::TIMEOUT),
         Failed::ClientGone => None,

@@ -588,7 +588,11 @@ impl Load {
         let items: Vec<_> = listed
             .entries
             .into_iter()
-            .filter(|entry| entry.kind != Kind::Other && (config.hidden || !entry.name.starts_with(b".")))
+            .filter(|entry| match config.hidden {
+                _ if entry.kind == Kind::Other => false,
+                true => !fs::WriteFolder::is_part(&entry.name),
+                false => !entry.name.starts_with(b"."),
+            })
             .map(|entry| listing::Item {
                 name: entry.name,
                 size: (entry.kind == Kind::File).then_some(entry.len),

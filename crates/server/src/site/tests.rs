@@ -776,6 +776,24 @@ fn listings_show_what_may_be_seen_and_follow_changes() {
 }
 
 #[test]
+fn parts_of_uploads_are_not_listed_and_not_served() {
+    let mut f = Fixture::new(|c| {
+        c.listing = true;
+        c.hidden = true;
+    });
+    f.write("d/.seen", "x");
+    f.write("d/.weir-upload-1-1", "x");
+    let entry = f.get("/d/");
+    let Answer::Listing(listing) = &entry.answer else {
+        panic!("{entry:?}")
+    };
+    let json = text(&listing.json, Coding::Identity);
+    assert!(json.contains(".seen") && !json.contains(".weir-upload"), "{json}");
+    assert!(f.see("/d/.weir-upload-1-1").contains("NotFound"));
+    assert!(!f.see("/d/.seen").contains("NotFound"));
+}
+
+#[test]
 fn listings_are_compressed_and_the_result_is_kept_with_them() {
     let mut f = Fixture::new(|c| {
         c.listing = true;

@@ -41,16 +41,23 @@ impl Place {
         let mut whole = Vec::new();
         path::resolve(raw, true, &mut whole).map_err(|unnamed| match unnamed {
             Unnamed::Malformed => Reply::error(400, "The path is malformed."),
-            Unnamed::Nothing => Reply::error(404, "No file can have this path."),
+            Unnamed::Nothing if whole.split(|&b| b == b'/').any(WriteFolder::is_part) => Reply::error(
+                403,
+                "Names that begin with `.weir-upload-` are those of uploads under way.",
+            ),
+            Unnamed::Nothing => Reply::error(
+                404,
+                "No file can have this path: a name has at most 255 bytes and no slash (`%2F`), a path at most 4,095 bytes.",
+            ),
         })?;
         let below = mount(settings)
             .and_then(|mount| whole.strip_prefix(&*mount).map(<[u8]>::to_vec))
-            .ok_or_else(|| Reply::error(403, "This path is not one of the folder."))?;
+            .ok_or_else(|| Reply::error(403, "This path is outside the folder of the rule."))?;
         let names = below.split(|&b| b == b'/').filter(|name| !name.is_empty());
         let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
         let is_hidden = |(depth, name): (usize, &Vec<u8>)| {
             let is_known = depth == 0 && name == b".well-known";
-            WriteFolder::is_part(name) || (name[0] == b'.' && !settings.hidden && !is_known)
+            name[0] == b'.' && !settings.hidden && !is_known
         };
         if names.iter().enumerate().any(is_hidden) {
             return Err(Reply::error(
@@ -94,7 +101,7 @@ impl Place {
         if raw.iter().any(|b| b"?#".contains(b)) {
             return Err(Reply::error(400, "The destination has a query or a fragment."));
         }
-        Place::of(settings, raw)
+        Place::of(settings, raw).map_err(|reply| reply.about("Destination", value))
     }
 
     /// The path of a file at this place, as clients ask for it.

@@ -44,6 +44,9 @@ pub(super) fn put(
         .folder
         .begin(&place.names())
         .map_err(|error| orphan(desk, &error))?;
+    if desk.settings.rule.quota.is_some() {
+        file.announce(announced).map_err(refused)?;
+    }
     let is_announced = body.length.is_some();
     let mut length: u64 = 0;
     body.each(|data| {

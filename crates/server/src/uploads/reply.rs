@@ -65,18 +65,36 @@ impl Reply {
             Kind::NotADirectory => Reply::error(409, "A part of the path is no folder."),
             Kind::IsADirectory => Reply::error(405, "This is a folder."),
             Kind::AlreadyExists => Reply::error(405, "There is such a file already."),
-            Kind::QuotaExceeded | Kind::StorageFull => Reply::full(),
+            Kind::QuotaExceeded if error.raw_os_error().is_none() => Reply::full(),
+            Kind::QuotaExceeded | Kind::StorageFull => {
+                Reply::error(507, "There is no room for this: the disk is full.")
+            }
             Kind::CrossesDevices => Reply::error(502, "The destination is on another file system."),
             Kind::InvalidFilename => Reply::error(403, "The path is too long."),
-            Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy => {
+            Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
                 Reply::error(403, "The server may not change this file.")
             }
+            Kind::ResourceBusy => Reply::error(
+                403,
+                "This is the folder of the rule itself, or a mount point, and cannot be changed.",
+            ),
             _ => Reply::error(500, "The server could not do this; its log says why."),
         }
     }
 
-    /// No room for a file.
+    /// No room for a file in the quota of the rule.
     pub(super) fn full() -> Reply {
-        Reply::error(507, "There is no room for this: the quota or the disk is full.")
+        Reply::error(507, "There is no room for this: the quota of the folder is full.")
+    }
+
+    /// The same error, about a field of the request with this value.
+    pub(super) fn about(self, field: &str, value: &[u8]) -> Reply {
+        match self.content {
+            Content::Text(kind, why) => Reply {
+                content: Content::Text(kind, format!("`{field}: {}`: {why}", value.escape_ascii())),
+                ..self
+            },
+            _ => self,
+        }
     }
 }

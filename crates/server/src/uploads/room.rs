@@ -5,6 +5,7 @@
 //!   reserved: bytes that are on their way ─────────────────────┴─ together never above the quota
 //! ```
 //! Other programs may change the folder, too. So it is measured again after a minute, and always before a change is refused.
+//! While another process of this server stores files there, after an upgrade in place, no measurement holds.
 //! A measurement and the change of a name exclude each other, so that no file counts twice.
 
 use runtime::clock;
@@ -129,9 +130,9 @@ impl State {
         {
             return Ok(used);
         }
-        let used = folder.measure()?;
-        self.used = Some((used, now));
-        Ok(used)
+        let measured = folder.measure()?;
+        self.used = (!measured.has_others).then_some((measured.bytes, now));
+        Ok(measured.bytes)
     }
 }
 

@@ -375,3 +375,33 @@ fn a_body_that_ends_early_leaves_nothing() {
         assert_eq!(content(&rig.dir.path().join("a")), "old");
     }
 }
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let rig = rig("quota = 4");
+    assert_eq!(rig.put("a", "1234", ""), 201);
+    let to = "Destination: http://a.test/elsewhere\r\n";
+    let long = format!("PUT /d%20v/{}", "x".repeat(256));
+    for (line, fields, status, part) in [
+        ("DELETE /d%20v/", "", 403, "the folder of the rule itself"),
+        (
+            "MOVE /d%20v/a",
+            to,
+            403,
+            "`Destination: http://a.test/elsewhere`: This path is outside",
+        ),
+        (
+            "PUT /d%20v/b",
+            "Content-Length: 1\r\n",
+            507,
+            "the quota of the folder is full",
+        ),
+        (&*long, "Content-Length: 0\r\n", 404, "at most 255 bytes"),
+    ] {
+        let reply = rig.ask(line, fields, "");
+        assert_eq!(reply.status, status, "{line}");
+        assert!(text(&reply).contains(part), "{line}: {}", text(&reply));
+    }
+    let full = Reply::refused(&std::io::Error::from_raw_os_error(28));
+    assert!(text(&full).contains("the disk is full"), "{}", text(&full));
+}

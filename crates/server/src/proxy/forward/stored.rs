@@ -104,7 +104,8 @@ impl Forward {
 
     /// The request to the upstream, if its trace is recorded and there was one.
     pub(crate) fn call(&self) -> Option<access_log::Call> {
-        let target = self.called.as_ref().filter(|_| self.tried != 0)?;
+        let is_upstream = self.tried != 0 && !self.is_of_uploads();
+        let target = self.called.as_ref().filter(|_| is_upstream)?;
         Some(access_log::Call {
             began: self.began,
             is_secured: self.route.rule.upstreams[self.at].is_secured(),

@@ -93,7 +93,8 @@ impl Http1 {
             Framing::Length(length) => length,
             _ => 0,
         };
-        let too_large = (length > found.route.rule.max_body_size.0).then_some(Failure::TOO_LARGE);
+        let too_large =
+            (length > found.route.rule.max_body_size.0).then(|| gateway::too_large(&found.route.rule));
         let semantics = request.semantics();
         let from = self.client.from(cx, &semantics, self.client.current());
         let base = gateway::first_ticket(self.client.requests);
@@ -422,7 +423,7 @@ impl Http1 {
                 if !matches!(why, Failed::ClientGone) {
                     complain(&passed.forward, path(&passed.head), why, now);
                 }
-                match failure(why) {
+                match failure(&passed.forward, why) {
                     Some(failure) if !passed.forward.has_begun() => {
                         self.tell(cx, &passed, failure, tx, now);
                     }

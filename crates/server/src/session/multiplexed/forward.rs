@@ -626,7 +626,7 @@ pub(in crate::session) trait Forwarding {
             return passed.rewind(&cx.state.limits, now);
         };
         complain(&passed.forward, path(&passed.fields), why, now);
-        let page = failure(why).filter(|_| !passed.forward.has_begun());
+        let page = failure(&passed.forward, why).filter(|_| !passed.forward.has_begun());
         let Some(page) = page else {
             frames.reset(id);
             drop(frames);
