@@ -253,6 +253,22 @@ fn a_full_table_replaces_the_flow_that_was_idle_the_longest() {
 }
 
 #[test]
+fn an_empty_answer_is_a_packet_of_the_link() {
+    if no_links() {
+        return;
+    }
+    // An empty datagram before each answer.
+    let (port, _told) = server("127.0.0.1", |bytes| vec![Vec::new(), bytes.to_vec()]);
+    let (_folder, path) = log();
+    // `dd` ends at an empty read.
+    let output = bash(
+        &["rtt=2ms", "--log", &path],
+        &client(port, "ask word; echo -; take"),
+    );
+    assert_eq!(text(&output.stdout), "-\nword\n", "{}", text(&output.stderr));
+}
+
+#[test]
 fn without_flows_no_datagram_leaves_the_far_end() {
     if no_links() {
         return;
