@@ -216,10 +216,18 @@ fn report_udp(udp: &UdpTally) {
         udp.too_large,
         udp.unsent,
     );
-    if udp.evicted > 0 {
+    let for_flows = udp.evicted.saturating_sub(udp.evicted_for_descriptors);
+    if for_flows > 0 {
         tracing::warn!(
-            "{} UDP flows were replaced by newer ones, so answers to them were lost; udp-flows=N sets how many there may be",
-            udp.evicted
+            "{for_flows} UDP flows were replaced by newer ones, so answers to them were lost; udp-flows=N sets how many \
+             there may be"
+        );
+    }
+    if udp.evicted_for_descriptors > 0 {
+        tracing::warn!(
+            "{} UDP flows were replaced by newer ones, so answers to them were lost: this process may not open more files; \
+             raise the limit (ulimit -n)",
+            udp.evicted_for_descriptors
         );
     }
     if udp.fragments > 0 {

@@ -32,6 +32,11 @@ pub(super) fn read(
                 .to_owned(),
         ));
     }
+    if names.split(',').count() > 2 {
+        return Err(Failure::Usage(format!(
+            "--stack {names}: write at most two stacks, the near host's and the far host's"
+        )));
+    }
     let (near, far) = names.split_once(',').unwrap_or((names, names));
     let no_delay = |host| matches!(flags.stack_nodelay, Some(hosts) if hosts == host || hosts == Hosts::Both);
     let [for_near, for_far] = changes(&flags.stack_set)?;

@@ -117,6 +117,9 @@ fn other_keys_of(document: &str, beside: &mut Beside) -> Result<String, Failure>
 fn set(beside: &mut Beside, key: &str, value: &str) -> Result<(), Failure> {
     let Beside { hosts, udp } = beside;
     let time = || match parse_duration(value) {
+        Ok(_) if value.ends_with(|last: char| last.is_ascii_digit()) => Err(Failure::Usage(format!(
+            "`{key}`: `{value}` has no unit; write it with one, as in {value}s or {value}ms"
+        ))),
         Ok(time) if !time.is_zero() => Ok(time),
         Ok(_) => Err(Failure::Usage(format!("`{key}`: the time must be above zero"))),
         Err(why) => Err(Failure::Usage(format!("`{key}`: {why}"))),
@@ -139,6 +142,11 @@ fn set(beside: &mut Beside, key: &str, value: &str) -> Result<(), Failure> {
                 Some(_) => {
                     return Err(Failure::Usage(format!(
                         "`{key}`: `{value}` is not a number of datagrams from 1; write a number and p, as in 200p"
+                    )));
+                }
+                None if !value.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
+                    return Err(Failure::Usage(format!(
+                        "`{key}`: `{value}` is not known; write a time (2s), a number of datagrams (200p), or no"
                     )));
                 }
                 None => Some(Rebind::After(time()?)),
@@ -222,6 +230,15 @@ mod tests {
         ] {
             let fault = set(&mut beside, key, value).expect_err(key);
             assert!(fault.to_string().contains(key), "{fault}");
+        }
+        for (key, value, part) in [
+            ("rebind", "5", "no unit"),
+            ("rebind", "200", "no unit"),
+            ("udp-idle", "100", "no unit"),
+            ("rebind", "yes", "datagrams (200p), or no"),
+        ] {
+            let fault = set(&mut beside, key, value).expect_err(key).to_string();
+            assert!(fault.contains(part), "{fault}");
         }
     }
 

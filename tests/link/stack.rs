@@ -282,6 +282,7 @@ fn what_a_stack_excludes_is_named() {
     for (args, part) in [
         (&["--stack", "cp/m"][..], "valid are `sunos-4.1.3`"),
         (&["--stack", "4.4bsd,linux-5"], "did you mean `linux-6`?"),
+        (&["--stack", "linux-6,linux-2.0,4.4bsd"], "at most two stacks"),
         (&["--stack", "4.4bsd", "--aged", "yes"], "aged"),
         (
             &["--stack", "4.4bsd", "--initcwnd", "2", "--congestion", "reno"],

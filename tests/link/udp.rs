@@ -253,6 +253,44 @@ fn a_full_table_replaces_the_flow_that_was_idle_the_longest() {
 }
 
 #[test]
+fn flows_replaced_for_want_of_descriptors_are_told_as_such() {
+    if no_links() {
+        return;
+    }
+    let (port, _told) = echo("127.0.0.1");
+    // The link itself needs fewer than 100 descriptors. The sockets of the client end one after the other; its flows stay.
+    let script = client(
+        port,
+        "for n in {1..120}; do exec 3>&-; open; ask $n; done >/dev/null",
+    );
+    let output = Command::new("bash")
+        .args(["-c", "ulimit -n 100; exec \"$@\"", "bash", WEIR])
+        .args(["link", "rtt=1ms", "--", "bash", "-c", &script])
+        .output()
+        .expect("bash");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("ulimit -n"), "{said}");
+    assert!(!said.contains("udp-flows"), "{said}");
+}
+
+#[test]
+fn an_empty_answer_is_a_packet_of_the_link() {
+    if no_links() {
+        return;
+    }
+    // An empty datagram before each answer.
+    let (port, _told) = server("127.0.0.1", |bytes| vec![Vec::new(), bytes.to_vec()]);
+    let (_folder, path) = log();
+    // `dd` ends at an empty read.
+    let output = bash(
+        &["rtt=2ms", "--log", &path],
+        &client(port, "ask word; echo -; take"),
+    );
+    assert_eq!(text(&output.stdout), "-\nword\n", "{}", text(&output.stderr));
+}
+
+#[test]
 fn without_flows_no_datagram_leaves_the_far_end() {
     if no_links() {
         return;

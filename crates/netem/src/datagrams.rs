@@ -53,6 +53,7 @@ const BELL: u64 = 0;
 pub(super) struct Counts {
     opened: AtomicU64,
     evicted: AtomicU64,
+    evicted_for_descriptors: AtomicU64,
     rebound: AtomicU64,
     unreachable: AtomicU64,
     fragments: AtomicU64,
@@ -68,6 +69,7 @@ impl Counts {
         UdpTally {
             opened: read(&self.opened),
             evicted: read(&self.evicted),
+            evicted_for_descriptors: read(&self.evicted_for_descriptors),
             rebound: read(&self.rebound),
             unreachable: read(&self.unreachable),
             fragments: read(&self.fragments),
@@ -376,6 +378,7 @@ impl DatagramRelay {
             if dialed.as_ref().is_err_and(|error| is(error, Errno::MFILE)) && self.table.evict().is_some() {
                 // This process may have fewer descriptors than the table has flows.
                 count(&self.ends.counts.evicted);
+                count(&self.ends.counts.evicted_for_descriptors);
                 dialed = dial(peer, datagram.is_unfragmentable);
             }
             match dialed {

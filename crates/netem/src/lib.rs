@@ -163,8 +163,10 @@ pub const LATE: Duration = Duration::from_millis(1);
 pub struct UdpTally {
     /// Flows that were opened.
     pub opened: u64,
-    /// Flows that were replaced because there were [too many](UdpSettings::flows_max).
+    /// Flows that were replaced because there were [too many](UdpSettings::flows_max), or too few descriptors.
     pub evicted: u64,
+    /// Those of them for want of a descriptor.
+    pub evicted_for_descriptors: u64,
     /// Source ports that were changed ([`Rebind`]).
     pub rebound: u64,
     /// ICMP errors that the client was sent.

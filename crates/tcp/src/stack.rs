@@ -229,6 +229,15 @@ const SETTINGS: &[&str] = &[
     "spurious_timeouts",
 ];
 
+/// The longest time of a timer, in milliseconds: an hour.
+const TIMER_MAX_MS: u64 = 3_600_000;
+/// The most segments of a window or of a count of duplicates.
+const SEGMENTS_MAX: u64 = 65_535;
+/// The data of the longest IPv4 packet without options, in bytes.
+const MSS_MAX: u64 = 65_495;
+/// The largest window that a header can offer (RFC 7323, section 2.3), in bytes.
+const BUFFER_MAX: u64 = 1 << 30;
+
 /// A number, `true` or `false`, or else a word.
 fn value_of(text: &str) -> toml::Value {
     text.parse::<i64>()
@@ -261,7 +270,10 @@ impl Stack {
             return Err(units::words::unknown(name, PRESETS));
         };
         let mut called = name.to_owned();
-        for (key, value) in changes {
+        for (k, (key, value)) in changes.iter().enumerate() {
+            if changes[..k].iter().any(|(other, _)| other == key) {
+                return Err(format!("{key}={value}: `{key}` is set twice for the same host"));
+            }
             if !SETTINGS.contains(key) {
                 return Err(match units::words::nearest(key, SETTINGS) {
                     Some(nearest) => {
@@ -273,6 +285,16 @@ impl Stack {
                     ),
                 });
             }
+            // Only the scale of the window may be missing, and it is a number.
+            if matches!(row.get(*key), None | Some(toml::Value::Integer(_))) && !value_of(value).is_integer()
+            {
+                return Err(
+                    match !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+                        true => format!("{key}={value}: the number is too large"),
+                        false => format!("{key}={value}: write a whole number"),
+                    },
+                );
+            }
             row.insert((*key).to_owned(), value_of(value));
             called.push_str(&format!(" {key}={value}"));
             Row::deserialize(toml::Value::Table(row.clone()))
@@ -283,21 +305,56 @@ impl Stack {
         stack.check().map(|()| stack)
     }
 
-    /// Refuses values with which an endpoint could not send.
+    /// Refuses values with which an endpoint could not send, or that no host has.
     fn check(&self) -> Result<(), String> {
-        for (key, value) in [
-            ("initial_cwnd_segments", u64::from(self.initial_cwnd_segments)),
-            ("rto_initial_ms", self.rto_initial.as_millis() as u64),
-            ("rto_granularity_ms", self.rto_granularity.as_millis() as u64),
-            ("delayed_ack_ms", self.delayed_ack.as_millis() as u64),
-            ("dupack_threshold", u64::from(self.dupack_threshold)),
-            ("send_buffer_bytes", self.send_buffer.0),
-            ("recv_buffer_bytes", self.recv_buffer.0),
-            ("mss_ethernet_bytes", u64::from(self.mss)),
-            ("mss_default_bytes", u64::from(self.mss_default)),
+        let mss = u64::from(self.mss);
+        for (key, value, least, most) in [
+            (
+                "initial_cwnd_segments",
+                u64::from(self.initial_cwnd_segments),
+                1,
+                SEGMENTS_MAX,
+            ),
+            ("rto_min_ms", self.rto_min.as_millis() as u64, 1, TIMER_MAX_MS),
+            (
+                "rto_initial_ms",
+                self.rto_initial.as_millis() as u64,
+                1,
+                TIMER_MAX_MS,
+            ),
+            (
+                "rto_granularity_ms",
+                self.rto_granularity.as_millis() as u64,
+                1,
+                TIMER_MAX_MS,
+            ),
+            (
+                "delayed_ack_ms",
+                self.delayed_ack.as_millis() as u64,
+                1,
+                TIMER_MAX_MS,
+            ),
+            (
+                "dupack_threshold",
+                u64::from(self.dupack_threshold),
+                1,
+                SEGMENTS_MAX,
+            ),
+            ("mss_ethernet_bytes", mss, 1, MSS_MAX),
+            ("mss_default_bytes", u64::from(self.mss_default), 1, MSS_MAX),
+            // A smaller buffer would not hold one segment.
+            ("send_buffer_bytes", self.send_buffer.0, mss, BUFFER_MAX),
+            ("recv_buffer_bytes", self.recv_buffer.0, mss, BUFFER_MAX),
         ] {
-            if value == 0 {
-                return Err(format!("{key}=0: at least 1 is needed"));
+            if value < least {
+                let why = match key.ends_with("buffer_bytes") {
+                    true => " (mss_ethernet_bytes, one segment)",
+                    false => "",
+                };
+                return Err(format!("{key}={value}: at least {least} is needed{why}"));
+            }
+            if value > most {
+                return Err(format!("{key}={value}: at most {most}"));
             }
         }
         if self.window_scale.is_some_and(|shift| shift > 14) {
@@ -407,6 +464,15 @@ mod tests {
             ("rto_mim_ms", "1000", "rto_min_ms"),
             ("sws", "none", "sws"),
             ("rto_min_ms", "-1", "rto_min_ms=-1"),
+            ("rto_min_ms", "0", "at least 1"),
+            ("rto_min_ms", "abc", "rto_min_ms=abc: write a whole number"),
+            ("rto_min_ms", "true", "whole number"),
+            ("rto_initial_ms", "99999999999999999999", "too large"),
+            ("rto_initial_ms", "3600001", "at most 3600000"),
+            ("window_scale", "wide", "whole number"),
+            ("mss_ethernet_bytes", "65496", "at most 65495"),
+            ("send_buffer_bytes", "1459", "at least 1460"),
+            ("recv_buffer_bytes", "1073741825", "at most 1073741824"),
             ("rto_granularity_ms", "0", "at least 1"),
             ("idle_restart", "sometimes", "idle_restart=sometimes"),
             ("window_scale", "15", "at most 14"),
@@ -414,6 +480,9 @@ mod tests {
             let error = Stack::altered("4.4bsd", &[(key, value)]).expect_err(key);
             assert!(error.contains(said), "{error}");
         }
+        assert!(Stack::altered("4.4bsd", &[("send_buffer_bytes", "1460")]).is_ok());
+        let twice = Stack::altered("4.4bsd", &[("rto_min_ms", "1"), ("rto_min_ms", "2")]);
+        assert!(twice.is_err_and(|error| error.contains("twice")));
         assert!(Stack::altered("cp/m", &[]).is_err());
         // Each setting of the file can be written.
         let table: toml::Table = TABLE.parse().unwrap();

@@ -807,7 +807,8 @@ impl<E: Endpoint> Worker<E> {
         }
         let counters = &self.shared.counters;
         let mut batch: Vec<Datagram<'_>> = Vec::new();
-        for arrived in arrivals.datagrams() {
+        // An empty datagram is no packet of QUIC.
+        for arrived in arrivals.datagrams().filter(|one| !one.bytes.is_empty()) {
             count(&counters.received, 1);
             let datagram = Datagram {
                 bytes: arrived.bytes,

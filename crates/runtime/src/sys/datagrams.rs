@@ -185,17 +185,22 @@ impl Arrivals {
         Ok(n == BATCH)
     }
 
-    /// The datagrams of the last call, in their order.
+    /// The datagrams of the last call, in their order; an empty one is a datagram, too.
     pub fn datagrams(&mut self) -> impl Iterator<Item = Arrived<'_>> {
         let rooms = self.data.chunks_exact_mut(ROOM);
         rooms.zip(&self.got).flat_map(|(room, arrival)| {
-            let bytes = &mut room[..arrival.length];
-            bytes.chunks_mut(arrival.segment).map(|bytes| Arrived {
-                bytes,
-                from: arrival.from,
-                local: arrival.told.local,
-                ecn: arrival.told.ecn,
-            })
+            let (empty, bytes) = room[..arrival.length].split_at_mut(0);
+            // Nothing has no chunks.
+            let empty = bytes.is_empty().then_some(empty);
+            bytes
+                .chunks_mut(arrival.segment)
+                .chain(empty)
+                .map(|bytes| Arrived {
+                    bytes,
+                    from: arrival.from,
+                    local: arrival.told.local,
+                    ecn: arrival.told.ecn,
+                })
         })
     }
 }
@@ -457,6 +462,19 @@ mod tests {
                 .expect("an answer from the address that was asked");
             assert_eq!(&buffer[..length], b"one", "{all}");
         }
+    }
+
+    #[test]
+    fn an_empty_datagram_arrives_between_others() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let to = socket.local_addr().expect("an address");
+        for payload in [&b"one"[..], b"", b"two"] {
+            socket.send_to(payload, to).expect("sent");
+        }
+        let mut arrivals = Arrivals::new();
+        arrivals.receive(socket.as_fd()).expect("received");
+        let got: Vec<Vec<u8>> = arrivals.datagrams().map(|one| one.bytes.to_vec()).collect();
+        assert_eq!(got, [&b"one"[..], b"", b"two"]);
     }
 
     #[test]
