@@ -149,6 +149,22 @@ fn a_report_without_any_result_is_still_one() {
 }
 
 #[test]
+fn what_no_run_decides_is_one_sentence() {
+    let (name, text) = crate::plan::EMBEDDED[5];
+    let plan = Plan::parse(name, text).expect("a plan");
+    let studies = [Study::new(name, text, plan, BTreeMap::new()).expect("a study")];
+    let ledger = ledger(&studies);
+    let page = pages(&material(&studies, &ledger, Raw::Files))
+        .into_iter()
+        .map(|(_, text)| text)
+        .find(|text| text.contains("No run decides"))
+        .expect("a page");
+    assert_eq!(page.matches("No run decides").count(), 1);
+    let wanted = "No run decides si-01, si-05, si-02, si-03, si-10, si-11 and si-12 yet.";
+    assert!(page.contains(wanted), "{page}");
+}
+
+#[test]
 fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     let studies = [study()];
     let ledger = ledger(&studies);
