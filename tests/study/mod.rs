@@ -229,6 +229,11 @@ fn arms_and_plans_that_are_not_there_are_refused() {
             "no arm's name begins with `wings`; write one of tables, ",
         ),
         (&["all", "--show-plan"], "prints one plan"),
+        (
+            &["since", "--only", "urgent$,close-clear"],
+            "`close-clear` has no run in --quick; its arms run with --full or --paper",
+        ),
+        (&["qos", "--report-only"], "has no results: name the folder of a study"),
     ] {
         let folder = TempDir::new().expect("a folder");
         let out = folder.path().join("out");
@@ -489,6 +494,13 @@ fn a_report_can_be_made_again_from_results_alone() {
     let (_folder, file, out) = plan(PLAN);
     assert!(weir(&["study", "--plan", &file, "--out", &out]).status.success());
     let first = report(&out);
+    // While a study writes there, its report is not made again.
+    let lock = fs::File::create(Path::new(&out).join("lock")).expect("the lock");
+    lock.lock().expect("nobody has it");
+    let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("another `weir study` writes into"));
+    drop(lock);
     let output = weir(&["study", "--plan", &file, "--out", &out, "--report-only"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let again = report(&out);
@@ -678,6 +690,8 @@ fn pages_are_short_and_as_wide_as_their_display() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().join("out");
     let shown = out.to_str().expect("text");
+    // A study that was interrupted before its first result.
+    fs::create_dir_all(out.join("results")).expect("a folder");
     let output = weir(&["study", "all", "--report-only", "--out", shown, "-q"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/report");

@@ -199,6 +199,12 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// Whether it has runs in a study of this size.
+    pub fn runs_at(&self, size: Size) -> bool {
+        let is_empty = |values: &BySize<Vec<String>>| values.at(size).is_empty();
+        *self.repetitions.at(size) > 0 && !self.over_by_size.values().any(is_empty)
+    }
+
     /// Whether its runs neither measure this machine nor prepare anything that runs share: they may run at once.
     pub(crate) fn only_computes(&self) -> bool {
         !self.world.is_live()
