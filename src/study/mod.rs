@@ -59,7 +59,11 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         others_max_pct: OTHERS_MAX_PCT,
         only: flags.only.clone(),
     };
-    if let Some(unknown) = flags.only.iter().find(|only| !selects_an_arm(&plans, only, |_| true)) {
+    if let Some(unknown) = flags
+        .only
+        .iter()
+        .find(|only| !selects_an_arm(&plans, only, |_| true))
+    {
         let names: Vec<&str> = arms(&plans).collect();
         return Err(Failure::Usage(format!(
             "no arm's name begins with `{unknown}`; write one of {}",

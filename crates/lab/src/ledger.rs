@@ -189,7 +189,12 @@ impl Study {
         let premise = claim.read_premise().unwrap_or_default();
         let views: BTreeMap<World, View> = World::ALL
             .into_iter()
-            .filter_map(|world| Some((world, View::of(&premise, &rules, &self.known, &self.planned, world)?)))
+            .filter_map(|world| {
+                Some((
+                    world,
+                    View::of(&premise, &rules, &self.known, &self.planned, world)?,
+                ))
+            })
             .collect();
         let counterfactuals = self.counterfactuals(claim);
         let (verdict, reason, cause) = self.verdict(claim, &rules, &views, &counterfactuals);
@@ -347,12 +352,7 @@ impl Study {
     }
 
     /// The verdict on a claim that no world decides, and what is missing in each.
-    fn open(
-        &self,
-        claim: &Claim,
-        rules: &[Rule],
-        views: &BTreeMap<World, View>,
-    ) -> (Verdict, String) {
+    fn open(&self, claim: &Claim, rules: &[Rule], views: &BTreeMap<World, View>) -> (Verdict, String) {
         let has_arm = |world: World| self.plan.arms.iter().any(|arm| arm.world == world);
         let reasons: Vec<(Verdict, String)> = claim
             .by

@@ -686,7 +686,9 @@ impl Plan {
                 continue;
             }
             let is_of = |(name, values): (&String, &Vec<String>)| {
-                run.parameters.get(name).is_some_and(|value| values.contains(value))
+                run.parameters
+                    .get(name)
+                    .is_some_and(|value| values.contains(value))
             };
             for read in arm.read.iter().filter(|read| read.only.iter().all(is_of)) {
                 let mut labels = arm.labels.clone();

@@ -157,7 +157,9 @@ impl Results {
                     if number == 0 {
                         results.first = Some(range);
                     }
-                    let part = partly_run.as_ref().map_or(String::new(), |part| format!("{part}: "));
+                    let part = partly_run
+                        .as_ref()
+                        .map_or(String::new(), |part| format!("{part}: "));
                     results.texts.push(if checked == 1 {
                         part + &worst
                     } else {

@@ -152,10 +152,14 @@ mod tests {
             .collect();
         let each = [
             ("network".to_owned(), vec!["*".to_owned()]),
-            ("loss".to_owned(), vec!["1%".to_owned(), "3%".to_owned(), "9%".to_owned()]),
+            (
+                "loss".to_owned(),
+                vec!["1%".to_owned(), "3%".to_owned(), "9%".to_owned()],
+            ),
         ]
         .into();
-        let rule = Rule::parse("seconds{network=$network,loss=$loss,test=first} <= 1", &each).expect("a rule");
+        let rule =
+            Rule::parse("seconds{network=$network,loss=$loss,test=first} <= 1", &each).expect("a rule");
         let mut known = Observations::default();
         let mut run = |network: &str, loss: &str| {
             known.push(Observation {
