@@ -83,7 +83,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR", default_value = "study")]
     pub(crate) out: PathBuf,
 
-    /// Runs only arms whose names begin with one of these comma-separated prefixes; the report shows all results
+    /// Runs only arms whose names begin with one of these comma-separated prefixes, or, written `NAME$`, have this
+    /// very name; the report shows all results
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 

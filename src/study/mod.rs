@@ -59,20 +59,52 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         others_max_pct: OTHERS_MAX_PCT,
         only: flags.only.clone(),
     };
-    if let Some(unknown) = flags.only.iter().find(|only| !begins_an_arm(&plans, only)) {
+    if let Some(unknown) = flags
+        .only
+        .iter()
+        .find(|only| !selects_an_arm(&plans, only, |_| true))
+    {
         let names: Vec<&str> = arms(&plans).collect();
         return Err(Failure::Usage(format!(
             "no arm's name begins with `{unknown}`; write one of {}",
             names.join(", ")
         )));
     }
+    if let Some(idle) = flags
+        .only
+        .iter()
+        .filter(|_| !flags.report_only)
+        .find(|only| !selects_an_arm(&plans, only, |arm| arm.runs_at(settings.size)))
+    {
+        let sizes: Vec<String> = Size::ALL
+            .into_iter()
+            .filter(|size| selects_an_arm(&plans, idle, |arm| arm.runs_at(*size)))
+            .map(|size| format!("--{}", size.name()))
+            .collect();
+        return Err(Failure::Usage(format!(
+            "`{idle}` has no run in --{}; its arms run with {}",
+            settings.size.name(),
+            sizes.join(" or ")
+        )));
+    }
+    if flags.report_only && !settings.out.join("results").is_dir() {
+        return Err(Failure::Usage(format!(
+            "{} has no results: name the folder of a study with --out, or leave out --report-only to run it",
+            settings.out.display()
+        )));
+    }
     // Without --quick, --full or --paper, --report-only takes the size from the results.
     let is_size_said = flags.quick || flags.full || flags.paper;
     let size = (is_size_said || !flags.report_only).then_some(settings.size);
-    let _alone = match flags.report_only {
-        true => None,
-        false => Some(run::alone(&settings.out).map_err(Failure::Usage)?),
-    };
+    let _alone = run::alone(&settings.out).map_err(Failure::Usage)?;
+    if !flags.report_only && voice.reports() && !voice.json {
+        // A closed standard error is no reason to stop.
+        let _ = writeln!(
+            std::io::stderr(),
+            "results go to {}; if interrupted, the same command continues there",
+            settings.out.display()
+        );
+    }
     let mut left_later: Vec<f64> = Vec::new();
     for (name, text, plan) in plans.iter().rev() {
         let after = left_later.last().copied().unwrap_or(0.0);
@@ -141,8 +173,16 @@ fn arms(plans: &[(String, String, Plan)]) -> impl Iterator<Item = &str> {
         .flat_map(|(_, _, plan)| plan.arms.iter().map(|arm| arm.name.as_str()))
 }
 
-fn begins_an_arm(plans: &[(String, String, Plan)], only: &str) -> bool {
-    arms(plans).any(|name| name.starts_with(only))
+/// Whether `--only` selects one of these arms.
+fn selects_an_arm(
+    plans: &[(String, String, Plan)],
+    only: &str,
+    is_one: impl Fn(&::lab::plan::Arm) -> bool,
+) -> bool {
+    plans
+        .iter()
+        .flat_map(|(_, _, plan)| &plan.arms)
+        .any(|arm| run::selects(only, &arm.name) && is_one(arm))
 }
 
 /// The current time, for the head of the report.

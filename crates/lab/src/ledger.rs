@@ -7,9 +7,9 @@ mod view;
 
 use crate::document::{SINCE, Stated, cells, claims, since};
 use crate::observation::{Observations, World};
-use crate::plan::{Claim, Plan, Unit};
+use crate::plan::{Claim, Plan, Size, Unit};
 use crate::record::{OTHERS_MAX_PCT, Record, Status};
-use crate::rule::{Outcome, Rule};
+use crate::rule::{Outcome, Planned, Rule};
 use decision::{Decision, Strictness};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,6 +130,8 @@ pub struct Study {
     pub records: BTreeMap<String, Record>,
     /// All observations: the document's and the results'.
     pub known: Observations,
+    /// The measurements of the whole plan, in the largest size that has results.
+    pub planned: Vec<Planned>,
 }
 
 impl Study {
@@ -164,7 +166,10 @@ impl Study {
                 known.push(observation);
             }
         }
+        let has = |size: &Size| records.values().any(|record| record.head.size == size.name());
+        let size = Size::ALL.into_iter().rev().find(has).unwrap_or(Size::Quick);
         Ok(Study {
+            planned: plan.planned(size),
             name: name.to_owned(),
             text: text.to_owned(),
             plan,
@@ -184,7 +189,12 @@ impl Study {
         let premise = claim.read_premise().unwrap_or_default();
         let views: BTreeMap<World, View> = World::ALL
             .into_iter()
-            .filter_map(|world| Some((world, View::of(&premise, &rules, &self.known, world)?)))
+            .filter_map(|world| {
+                Some((
+                    world,
+                    View::of(&premise, &rules, &self.known, &self.planned, world)?,
+                ))
+            })
             .collect();
         let counterfactuals = self.counterfactuals(claim);
         let (verdict, reason, cause) = self.verdict(claim, &rules, &views, &counterfactuals);
@@ -226,7 +236,7 @@ impl Study {
         let decide = |strictness: Strictness| decision::decide(&claim.by, views, strictness);
         let nominal = decide(Strictness::AsWritten);
         let (verdict, mut reason) = match nominal {
-            Decision::Open => self.open(claim, rules),
+            Decision::Open => self.open(claim, rules, views),
             Decision::Verdict(verdict) => (verdict, self.reason(claim, rules, views, verdict)),
         };
         let is_met = matches!(
@@ -299,7 +309,7 @@ impl Study {
         let read = |one: &crate::plan::Suspects<'_>| Counterfactual {
             off: one.off.to_vec(),
             world: one.world,
-            view: View::of(&one.premise, &one.rules, &self.known, one.world),
+            view: View::of(&one.premise, &one.rules, &self.known, &self.planned, one.world),
         };
         suspects.iter().map(read).collect()
     }
@@ -328,10 +338,11 @@ impl Study {
             {
                 parts.push(format!("{name}: {text}"));
             } else if *world == World::Measured && verdict != Verdict::NotReproduced {
-                parts.push(format!(
-                    "not measured: {}",
-                    self.lacking(rules, World::Measured).1
-                ));
+                let partly = views.get(world).filter(|view| view.partly_run.is_some());
+                parts.push(match partly {
+                    Some(view) => format!("not decided by measurement: {}", view.rules.join("; ")),
+                    None => format!("not measured: {}", self.lacking(rules, World::Measured).1),
+                });
             }
         }
         if verdict == Verdict::SimulatedOnly && !claim.by.contains(&World::Measured) {
@@ -341,7 +352,7 @@ impl Study {
     }
 
     /// The verdict on a claim that no world decides, and what is missing in each.
-    fn open(&self, claim: &Claim, rules: &[Rule]) -> (Verdict, String) {
+    fn open(&self, claim: &Claim, rules: &[Rule], views: &BTreeMap<World, View>) -> (Verdict, String) {
         let has_arm = |world: World| self.plan.arms.iter().any(|arm| arm.world == world);
         let reasons: Vec<(Verdict, String)> = claim
             .by
@@ -349,7 +360,11 @@ impl Study {
             // Few plans have an aged world; in the others, nobody misses it.
             .filter(|&&world| world != World::Aged || has_arm(world))
             .map(|&world| {
-                let (verdict, why) = self.lacking(rules, world);
+                let partly = views.get(&world).filter(|view| view.partly_run.is_some());
+                let (verdict, why) = match partly {
+                    Some(view) => (Verdict::NotJudged, view.rules.join("; ")),
+                    None => self.lacking(rules, world),
+                };
                 (verdict, format!("{}: {why}", world.name()))
             })
             .collect();

@@ -8,7 +8,7 @@ mod unit;
 
 use crate::observation::{Labels, World, with_each};
 use crate::reading::Expression;
-use crate::rule::Rule;
+use crate::rule::{Planned, Rule};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -199,6 +199,12 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// Whether it has runs in a study of this size.
+    pub fn runs_at(&self, size: Size) -> bool {
+        let is_empty = |values: &BySize<Vec<String>>| values.at(size).is_empty();
+        *self.repetitions.at(size) > 0 && !self.over_by_size.values().any(is_empty)
+    }
+
     /// Whether its runs neither measure this machine nor prepare anything that runs share: they may run at once.
     pub(crate) fn only_computes(&self) -> bool {
         !self.world.is_live()
@@ -669,6 +675,34 @@ impl Plan {
             }
         }
         runs
+    }
+
+    /// The measurements that the runs of this size give.
+    pub fn planned(&self, size: Size) -> Vec<Planned> {
+        let mut all: Vec<Planned> = Vec::new();
+        for run in self.runs(size) {
+            let arm = &self.arms[run.arm];
+            if *arm.repetitions.at(size) == 0 {
+                continue;
+            }
+            let is_of = |(name, values): (&String, &Vec<String>)| {
+                run.parameters
+                    .get(name)
+                    .is_some_and(|value| values.contains(value))
+            };
+            for read in arm.read.iter().filter(|read| read.only.iter().all(is_of)) {
+                let mut labels = arm.labels.clone();
+                labels.extend(run.parameters.clone());
+                labels.extend(read.set.clone());
+                all.extend(read.values.keys().map(|measure| Planned {
+                    world: read.world.unwrap_or(arm.world),
+                    measure: measure.clone(),
+                    labels: labels.clone(),
+                    open: read.labels.keys().cloned().collect(),
+                }));
+            }
+        }
+        all
     }
 }
 

@@ -73,8 +73,9 @@ fn title(material: &Material<'_>) -> String {
 }
 
 /// Introduces the claims that no document prints as a set.
-const SINCE_MEANS: &str = "A set of claims of this project's own on TLS, HTTP/2 and HTTP/3. It is of none of the five documents, is \
-                           counted apart from them. Claims and rules were written before the first run. Each claim names its publication.";
+const SINCE_MEANS: &str = "This project's own claims on TLS, HTTP/2 and HTTP/3. They belong to none of the five documents and are \
+                           counted apart. Claims and rules were written before the first run; the known gaps name later changes. \
+                           Each claim names its publication.";
 
 /// The number of claims by verdict, without verdicts that no claim has: `2 reproduced; 1 not judged`.
 fn counted(entries: &[&Entry]) -> String {

@@ -13,9 +13,13 @@
 //! `mean(packets{mode=new} / packets{mode=old})` is the mean of the ratios of all networks. `each` repeats a rule for
 //! every value of a label: `packets{mode=http10,network=$network}`.
 
+mod planned;
+
 use crate::observation::{Labels, Observations, World, with_each};
 use crate::statistics::least_p;
 use std::collections::BTreeMap;
+
+pub use planned::Planned;
 
 /// Repetitions on each side that a rank test needs. With fewer, the least possible p is above 0.05.
 const REPETITIONS_MIN: usize = 5;
@@ -226,14 +230,17 @@ impl Rule {
         }
     }
 
+    /// The `each` values that the rule uses, by label.
+    fn named(&self) -> impl Iterator<Item = (&String, &Vec<String>)> {
+        self.each
+            .iter()
+            .filter(|(name, _)| self.text.contains(&format!("${name}")))
+    }
+
     /// All combinations of the `each` values that the rule uses.
     fn combinations(&self, known: &Observations, world: World) -> Vec<Labels> {
         let mut all = vec![Labels::new()];
-        let named = self
-            .each
-            .iter()
-            .filter(|(name, _)| self.text.contains(&format!("${name}")));
-        for (name, values) in named {
+        for (name, values) in self.named() {
             let values = if values.iter().any(|value| value == "*") {
                 let mut found: Vec<String> = Vec::new();
                 for measure in self.measures() {

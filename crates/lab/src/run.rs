@@ -57,7 +57,7 @@ pub struct Settings {
     /// Limit on the share of the processors that other programs use when such a run begins, in percent. A run above
     /// it is repeated once, after all other runs of its study, if the machine is quiet then.
     pub others_max_pct: f64,
-    /// Prefixes of the arms to run; empty means all.
+    /// Prefixes of the arms to run, or with `$` behind it the whole name of one; empty means all.
     pub only: Vec<String>,
 }
 
@@ -252,13 +252,18 @@ fn wanted(plan: &Plan, settings: &Settings) -> Vec<Run> {
     plan.runs(settings.size)
         .into_iter()
         .filter(|run| {
-            settings.only.is_empty()
-                || settings
-                    .only
-                    .iter()
-                    .any(|only| plan.arms[run.arm].name.starts_with(only.as_str()))
+            let name = &plan.arms[run.arm].name;
+            settings.only.is_empty() || settings.only.iter().any(|only| selects(only, name))
         })
         .collect()
+}
+
+/// Whether `--only` selects the arm of this name: by a prefix, or by the whole name and `$`.
+pub fn selects(only: &str, name: &str) -> bool {
+    match only.strip_suffix('$') {
+        Some(whole) => name == whole,
+        None => name.starts_with(only),
+    }
 }
 
 /// Estimate of the remaining time: each run takes as long as earlier runs of its arm, or as the plan says; runs that

@@ -104,6 +104,7 @@ mod tests {
         View {
             value: "1".to_owned(),
             range: None,
+            partly_run: None,
             holds: Some(met.iter().all(|met| *met)),
             holds_strictly: None,
             holds_leniently: None,

@@ -67,6 +67,7 @@ mod tests {
         View {
             value: String::new(),
             range: None,
+            partly_run: None,
             holds: Some(holds[0]),
             holds_strictly: Some(holds[1]),
             holds_leniently: Some(holds[2]),

@@ -65,6 +65,61 @@ fn what_was_disturbed_counts_only_where_there_is_nothing_else() {
     }
 }
 
+#[test]
+fn a_claim_for_every_network_is_open_until_each_was_run() {
+    const PLAN: &str = r#"
+document = "004"
+title = "t"
+question = "q"
+prediction = "p"
+[[arm]]
+name = "live"
+world = "measured"
+over = { network = ["lan", "wan", "4g"] }
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["x", "{network}"]]
+read = [{ values = { packets = "/packets" } }]
+[[claim]]
+id = "mo-01"
+rules = ["packets{network=$network} >= 2"]
+each = { network = ["*"] }
+"#;
+    for (runs, wanted, says) in [
+        (
+            &[("4g", 3)][..],
+            Verdict::NotJudged,
+            "measured: 1 of 3 networks run: network 4g: 3 ≥ 2",
+        ),
+        (
+            &[("4g", 3), ("wan", 1)],
+            Verdict::NotReproduced,
+            "measured: 2 of 3 networks run: 1 of 2; network wan: 1 is not ≥ 2",
+        ),
+        (
+            &[("4g", 3), ("wan", 4), ("lan", 5)],
+            Verdict::Reproduced,
+            "measured: 3 of 3; network 4g: 3 ≥ 2",
+        ),
+    ] {
+        let plan = Plan::parse("p", PLAN).expect("a plan");
+        let record = |(network, packets): &(&str, i32)| {
+            let mut head = head("live", Status::Done);
+            head.run = format!("live-network={network}");
+            head.parameters = [("network".to_owned(), (*network).to_owned())].into();
+            let lines = vec![serde_json::json!({ "packets": packets })];
+            (format!("{}.0.jsonl", head.run), Record { head, lines })
+        };
+        let study = Study::new("s", PLAN, plan, runs.iter().map(record).collect()).expect("a study");
+        let entry = ledger(&[study])
+            .into_iter()
+            .find(|entry| entry.id == "mo-01")
+            .expect("a claim");
+        assert_eq!(entry.verdict, wanted, "{}", entry.reason);
+        assert!(entry.reason.starts_with(says), "{}", entry.reason);
+    }
+}
+
 fn study(runs: &[(&str, Status, f64)]) -> Study {
     let plan = Plan::parse("p", PLAN).expect("a plan");
     let mut records = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use crate::document::RECALLED;
 use crate::observation::{Observations, World};
-use crate::rule::{Outcome, Rule, short};
+use crate::rule::{Outcome, Planned, Rule, short};
 use serde::Serialize;
 
 /// Mark of a value from a single run.
@@ -15,7 +15,10 @@ pub struct View {
     pub value: String,
     /// Least and largest left side of the first rule; `None` if it could not be evaluated.
     pub range: Option<(f64, f64)>,
-    /// Whether every rule holds; `None` if one could not be evaluated.
+    /// How much of the plan was run, as in `1 of 3 networks run`; `None` if everything that the rules need was.
+    pub partly_run: Option<String>,
+    /// Whether every rule holds; `None` if one could not be evaluated, or if it holds in a part of the planned runs
+    /// and the others are missing. A rule that fails in a part of them fails.
     pub holds: Option<bool>,
     /// The same, with every constant bound moved by [`crate::rule::BORDER`] against the rule.
     pub holds_strictly: Option<bool>,
@@ -37,6 +40,8 @@ pub struct View {
 struct Results {
     texts: Vec<String>,
     met: Vec<Option<bool>>,
+    /// The first rule of which only a part was run.
+    partly_run: Option<String>,
     /// As written, strictly, leniently.
     holds: [Option<bool>; 3],
     /// Least and largest left side of the first rule.
@@ -47,12 +52,18 @@ struct Results {
 
 impl View {
     /// The results of premises and rules in a world; `None` if the world has no number for any rule.
-    pub(super) fn of(premise: &[Rule], rules: &[Rule], known: &Observations, world: World) -> Option<View> {
-        let results = Results::of(rules, known, world);
+    pub(super) fn of(
+        premise: &[Rule],
+        rules: &[Rule],
+        known: &Observations,
+        planned: &[Planned],
+        world: World,
+    ) -> Option<View> {
+        let results = Results::of(rules, known, planned, world);
         if results.sources.is_empty() {
             return None;
         }
-        let premises = Results::of(premise, known, world);
+        let premises = Results::of(premise, known, planned, world);
         // Recalled numbers are never shown without that mark.
         let is_recalled = results.sources.iter().any(|source| source.ends_with(RECALLED));
         let mark = if is_recalled {
@@ -70,6 +81,7 @@ impl View {
         Some(View {
             value: value.map(|value| value + mark).unwrap_or_default(),
             range: results.first,
+            partly_run: results.partly_run,
             holds,
             holds_strictly,
             holds_leniently,
@@ -96,19 +108,21 @@ impl View {
 }
 
 impl Results {
-    fn of(rules: &[Rule], known: &Observations, world: World) -> Results {
+    fn of(rules: &[Rule], known: &Observations, planned: &[Planned], world: World) -> Results {
         let mut results = Results {
             texts: Vec::new(),
             met: Vec::new(),
+            partly_run: None,
             holds: [Some(true); 3],
             first: None,
             is_single: false,
             sources: Vec::new(),
         };
+        let mut is_missing = false;
         for (number, rule) in rules.iter().enumerate() {
             match rule.evaluate(known, world) {
                 Outcome::Missing(what) => {
-                    results.holds = [None; 3];
+                    is_missing = true;
                     results.met.push(None);
                     results.texts.push(what);
                 }
@@ -123,22 +137,35 @@ impl Results {
                     fewest,
                 } => {
                     results.is_single |= fewest == 1;
-                    results.met.push(Some(held == checked));
+                    let partly_run = rule.partly_run(planned, known, world);
+                    let is_met = |held: usize| match held == checked {
+                        true => partly_run.is_none().then_some(true),
+                        false => Some(false),
+                    };
+                    results.met.push(is_met(held));
                     for (all, held) in results
                         .holds
                         .iter_mut()
                         .zip([held, held_strictly, held_leniently])
                     {
-                        *all = all.map(|before| before && held == checked);
+                        *all = match (*all, is_met(held)) {
+                            (Some(false), _) | (_, Some(false)) => Some(false),
+                            (Some(true), Some(true)) => Some(true),
+                            _ => None,
+                        };
                     }
                     if number == 0 {
                         results.first = Some(range);
                     }
+                    let part = partly_run
+                        .as_ref()
+                        .map_or(String::new(), |part| format!("{part}: "));
                     results.texts.push(if checked == 1 {
-                        worst
+                        part + &worst
                     } else {
-                        format!("{held} of {checked}; {worst}")
+                        format!("{part}{held} of {checked}; {worst}")
                     });
+                    results.partly_run = results.partly_run.or(partly_run);
                     for source in sources {
                         if !results.sources.contains(&source) {
                             results.sources.push(source);
@@ -146,6 +173,9 @@ impl Results {
                     }
                 }
             }
+        }
+        if is_missing {
+            results.holds = [None; 3];
         }
         results
     }

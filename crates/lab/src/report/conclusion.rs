@@ -4,21 +4,23 @@ use crate::ledger::{Entry, Study, Verdict};
 use crate::observation::World;
 
 /// At most this many sentences.
-pub(super) const SENTENCES_MAX: usize = 5;
+pub(super) const SENTENCES_MAX: usize = 6;
 
 /// The sentences, from the claims of this study.
 pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
     let mut all = vec![count(entries, study.is_since())];
+    let mut undecided: Vec<&str> = Vec::new();
     for one in &study.plan.conclusions {
         let claims: Vec<&&Entry> = entries
             .iter()
             .filter(|entry| one.claims.contains(&entry.id))
             .collect();
         let (then, now) = (all_hold(&claims, then), all_hold(&claims, now));
+        if (then, now) == (None, None) {
+            undecided.extend(one.claims.iter().map(String::as_str));
+            continue;
+        }
         let general = || {
-            if (then, now) == (None, None) {
-                return format!("No run decides {} yet.", one.claims.join(" and "));
-            }
             let word = |holds: Option<bool>, world: &str| match holds {
                 Some(true) => format!("holds {world}"),
                 Some(false) => format!("does not hold {world}"),
@@ -32,6 +34,13 @@ pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
             )
         };
         all.push(one.says(then, now).map_or_else(general, str::to_owned));
+    }
+    if let [others @ .., last] = undecided.as_slice() {
+        let others = match others {
+            [] => String::new(),
+            others => format!("{} and ", others.join(", ")),
+        };
+        all.push(format!("No run decides {others}{last} yet."));
     }
     all.truncate(SENTENCES_MAX);
     all

@@ -149,6 +149,46 @@ fn a_report_without_any_result_is_still_one() {
 }
 
 #[test]
+fn no_empty_picture_precedes_a_drawn_one() {
+    let lost = r#"
+[[picture]]
+title = "Losses"
+worlds = ["measured"]
+measure = "losses"
+x = "users"
+series = "mode"
+front = true
+[[picture]]
+title = "Packets""#;
+    let text = PLAN.replacen("\n[[picture]]\ntitle = \"Packets\"", lost, 1);
+    let heads = |records: BTreeMap<String, Record>| {
+        let plan = Plan::parse("p", &text).expect("a plan");
+        let studies = [Study::new("small", &text, plan, records).expect("a study")];
+        let ledger = ledger(&studies);
+        let page = page(&material(&studies, &ledger, Raw::Files));
+        ["<h2>Losses", "<h2>Packets"].map(|head| page.contains(head))
+    };
+    assert_eq!(heads(study().records), [false, true]);
+    assert_eq!(heads(BTreeMap::new()), [true, true]);
+}
+
+#[test]
+fn what_no_run_decides_is_one_sentence() {
+    let (name, text) = crate::plan::EMBEDDED[5];
+    let plan = Plan::parse(name, text).expect("a plan");
+    let studies = [Study::new(name, text, plan, BTreeMap::new()).expect("a study")];
+    let ledger = ledger(&studies);
+    let page = pages(&material(&studies, &ledger, Raw::Files))
+        .into_iter()
+        .map(|(_, text)| text)
+        .find(|text| text.contains("No run decides"))
+        .expect("a page");
+    assert_eq!(page.matches("No run decides").count(), 1);
+    let wanted = "No run decides si-01, si-05, si-02, si-03, si-10, si-11 and si-12 yet.";
+    assert!(page.contains(wanted), "{page}");
+}
+
+#[test]
 fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     let studies = [study()];
     let ledger = ledger(&studies);

@@ -372,3 +372,11 @@ fn a_parameter_that_is_a_word_may_be_several_and_two_parameters_in_a_word_are_on
         assert_eq!(filled(&[word.to_owned()], &known), wanted, "{word}");
     }
 }
+
+#[test]
+fn an_arm_is_selected_by_a_prefix_or_alone_by_its_whole_name() {
+    for (only, wanted) in [("visit", [true, true, false]), ("visit$", [true, false, false])] {
+        let found = ["visit", "visit-5g", "urgent"].map(|name| selects(only, name));
+        assert_eq!(found, wanted, "{only}");
+    }
+}

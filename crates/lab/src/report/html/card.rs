@@ -37,6 +37,11 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
         }
     }
     html.push_str("</p>");
+    for (world, view) in &entry.views {
+        if let Some(part) = &view.partly_run {
+            let _ = write!(html, "<p class=\"small\">{}: {}</p>", world.name(), escape(part));
+        }
+    }
     if !entry.shows.is_empty() {
         let _ = write!(html, "<p class=\"small\">Number: {}</p>", escape(&entry.shows));
     }

@@ -36,7 +36,11 @@ pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
         "<p class=\"lead\">{}</p>",
         prose(&conclusion::sentences(study, &all).join(" "))
     );
-    for one in plan.pictures.iter().filter(|one| one.front) {
+    let front = || plan.pictures.iter().filter(|one| one.front);
+    let is_drawn = |one: &&Picture| picture::draw(study, one, "").is_some();
+    // An empty picture stands only where there is nothing else.
+    let is_any_drawn = front().any(|one| is_drawn(&one));
+    for one in front().filter(|one| !is_any_drawn || is_drawn(one)) {
         pair(&mut html, study, one);
     }
     html.push_str("<section class=\"cards\">\n");
