@@ -337,7 +337,7 @@ fn by_connection(timeline: &Timeline) -> String {
         let _ = writeln!(
             text,
             "sent: {} packets lost, {} probes; received: {} waits for a missing packet, {} times blocked by flow control; {} \
-             paths validated",
+             PATH_CHALLENGE frames",
             quic.lost, quic.probes, quic.holes, quic.blocked, quic.challenges,
         );
     }

@@ -27,7 +27,8 @@ pub struct Quic {
     /// Frames in which the peer says that flow control keeps it from sending (DATA_BLOCKED, STREAM_DATA_BLOCKED; RFC 9000
     /// sections 19.12 and 19.13).
     pub blocked: u64,
-    /// Challenges by which the peer validated a path (RFC 9000 section 8.2): this end has a new address.
+    /// PATH_CHALLENGE frames of the peer (RFC 9000 section 8.2): this end has a new address. One change of it can bring many:
+    /// `quinn-proto` repeats the frame in each packet to an address that is not validated yet.
     pub challenges: u64,
     /// Bytes of the largest payload that the path is known to carry.
     pub mtu: u16,

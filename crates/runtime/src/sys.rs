@@ -35,7 +35,9 @@ pub use capture::{
     Arrived, bind_packet_socket, capture_socket, make_promiscuous, packet_statistics, prepare_packet_socket,
     receive_packets,
 };
-pub use datagrams::{Arrivals, Sending, forbid_fragments, path_mtu, prepare_datagrams, send_datagrams};
+pub use datagrams::{
+    Arrivals, Sending, forbid_fragments, path_mtu, prepare_datagrams, probe_paths, send_datagrams,
+};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;

@@ -68,9 +68,59 @@ pub fn of_alert(alert: u8, ours: Option<&str>, name: &str) -> String {
         (_, Some(reason)) if reason.contains("not valid for name") => {
             certificate(&CertificateError::NotValidForName, name, &FLAGS)
         }
+        (_, Some(reason)) if reason.contains("invalid peer certificate: ") => of_reason(reason, name),
         (_, Some(reason)) => format!("TLS failed: {reason}"),
         (alert, None) => format!("TLS failed: {}", alerted(alert, name, &FLAGS)),
     }
+}
+
+/// The same for a rejected certificate of which only the library's words are left: `quinn-proto` passes on no errors.
+fn of_reason(reason: &str, name: &str) -> String {
+    let why = reason
+        .rsplit("invalid peer certificate: ")
+        .next()
+        .unwrap_or(reason);
+    // Text has no issuer and no dates: what is left of it is which of the errors it was.
+    let is = |error: &CertificateError| why.contains(&format!("{error:?}"));
+    let known = [
+        CertificateError::UnknownIssuer,
+        CertificateError::Expired,
+        CertificateError::NotValidYet,
+        CertificateError::BadSignature,
+        CertificateError::Revoked,
+    ];
+    let (cause, advice) = match known.iter().find(|error| is(error)) {
+        Some(error) => return certificate(error, name, &FLAGS),
+        None if why.contains("CaUsedAsEndEntity") => CA_AS_SERVER,
+        None => return unacceptable(why),
+    };
+    rejected("", cause, advice, &FLAGS)
+}
+
+/// What is wrong with a CA certificate that a server has as its own, and what to do.
+const CA_AS_SERVER: (&str, &str) = (
+    "is a CA certificate, used as the server's own",
+    "issue a server certificate with it",
+);
+
+/// A certificate that is refused for a reason without a sentence of its own.
+fn unacceptable(why: &str) -> String {
+    rejected(
+        "",
+        &format!("is not acceptable ({why})"),
+        "replace it on the server",
+        &FLAGS,
+    )
+}
+
+fn rejected(about: &str, cause: &str, advice: &str, settings: &Settings) -> String {
+    let skip = settings
+        .insecure
+        .map(|insecure| format!(", or skip this check with {insecure}"));
+    format!(
+        "TLS failed: the server's certificate{about} {cause}; {advice}{}",
+        skip.unwrap_or_default()
+    )
 }
 
 /// The reason for a connection that the server closed before the handshake was complete.
@@ -115,23 +165,16 @@ fn certificate(error: &CertificateError, name: &str, settings: &Settings) -> Str
             "has a bad signature".to_owned(),
             format!("check {ca}: another issuer may have the same name"),
         ),
-        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => (
-            "is a CA certificate, used as the server's own".to_owned(),
-            "issue a server certificate with it".to_owned(),
-        ),
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            (CA_AS_SERVER.0.to_owned(), CA_AS_SERVER.1.to_owned())
+        }
         CertificateError::Revoked => ("is revoked".to_owned(), "replace it on the server".to_owned()),
         other => (
             format!("is not acceptable ({other:?})"),
             "replace it on the server".to_owned(),
         ),
     };
-    let skip = settings
-        .insecure
-        .map(|insecure| format!(", or skip this check with {insecure}"));
-    format!(
-        "TLS failed: the server's certificate{about} {cause}; {advice}{}",
-        skip.unwrap_or_default()
-    )
+    self::rejected(&about, &cause, &advice, settings)
 }
 
 fn alerted(alert: AlertDescription, name: &str, settings: &Settings) -> String {
@@ -185,6 +228,14 @@ mod tests {
         );
         let by_reason = of_alert(42, Some("certificate not valid for name \"a.test\""), "a.test");
         assert!(by_reason.contains("not for `a.test`"), "{by_reason}");
+        for (words, cause) in [
+            ("Other(OtherError(CaUsedAsEndEntity))", "is a CA certificate"),
+            ("NotValidYet", "is not valid yet"),
+            ("BadEncoding", "is not acceptable (BadEncoding)"),
+        ] {
+            let said = of_alert(42, Some(&format!("invalid peer certificate: {words}")), "a.test");
+            assert!(said.contains(cause) && said.ends_with("--insecure"), "{said}");
+        }
         let theirs = of_alert(120, None, "a.test");
         assert!(theirs.contains("ALPN"), "{theirs}");
     }

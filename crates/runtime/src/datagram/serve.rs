@@ -22,7 +22,7 @@ use crate::clock;
 use crate::concurrency::blocking_pool::{BlockingPool, Finished, Hand, Inbox, JobId, Work};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
-use crate::sys::{Arrivals, Sending, prepare_datagrams, send_datagrams};
+use crate::sys::{Arrivals, Sending, prepare_datagrams, probe_paths, send_datagrams};
 use core::fmt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -518,6 +518,7 @@ impl<E: Endpoint> Worker<E> {
         socket.set_nonblocking(true)?;
         // A socket of one address answers from that.
         prepare_datagrams(socket.as_fd(), socket.local_addr()?.ip().is_unspecified());
+        probe_paths(socket.as_fd());
         let bell = Arc::clone(&shared.mailboxes[number].bell);
         let dialing = endpoint.dialing();
         let upstreams = dialing.map(|dialing| Upstreams::new(dialing, clock::now()));

@@ -40,6 +40,24 @@ pub fn forbid_fragments(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
 }
 
+/// Forbids fragments of datagrams sent from here, for protocols that find out themselves what a path takes (QUIC: RFC 9000
+/// section 14). What is longer is lost on the way, and only what the interface does not take fails with `EMSGSIZE`. Left out
+/// where the system does not offer it.
+pub fn probe_paths(fd: BorrowedFd<'_>) {
+    let _ = set(
+        fd,
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        libc::IP_PMTUDISC_PROBE,
+    );
+    let _ = set(
+        fd,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_MTU_DISCOVER,
+        libc::IPV6_PMTUDISC_PROBE,
+    );
+}
+
 /// The largest IPv4 packet, in bytes, that the path of this connected socket is known to take.
 ///
 /// # Errors
@@ -395,6 +413,22 @@ mod tests {
             }));
         }
         Some(got)
+    }
+
+    #[test]
+    fn paths_are_probed_without_fragments() {
+        let four = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        probe_paths(four.as_fd());
+        let is: libc::c_int = get(four.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER).expect("an option");
+        assert_eq!(is, libc::IP_PMTUDISC_PROBE);
+        let Ok(six) = UdpSocket::bind("[::1]:0") else {
+            println!("skipped: no IPv6 here");
+            return;
+        };
+        probe_paths(six.as_fd());
+        let is: libc::c_int =
+            get(six.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER).expect("an option");
+        assert_eq!(is, libc::IPV6_PMTUDISC_PROBE);
     }
 
     #[test]
