@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from bench import client, counts, phttp, process, report, servers  # noqa: E402
+from bench import client, counts, packages, phttp, process, report, servers  # noqa: E402
 from bench.adaptation import every, order, verdict  # noqa: E402
 from bench.adaptation.cache import sequence  # noqa: E402
 from bench.results import Results, spread  # noqa: E402
@@ -369,6 +369,52 @@ class Phttp(unittest.TestCase):
             text = "\n".join(bench.table(results))
         self.assertIn("| P-HTTP | 605 ± 99 | 595.0 ± 7.1 [1.0: 6,651 at 1,686] | - |", text)
         self.assertIn("| queue of 6 | keep | 16 | 16 | 9 | 1.800 |", text)
+
+
+class Http3(unittest.TestCase):
+    def setUp(self):
+        self.bench = script("h3")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.results = Results(folder.name)
+
+    def cell(self, row, server, cpu_us, repetition=0):
+        self.results.append("cell", row=row, server=server, repetition=repetition, status="ok", cpu_us=cpu_us, per_cpu_s=1e6 / cpu_us,
+                            busy=1.0, client_busy=0.5, drops=0)
+
+    def test_a_target_for_throughput_shows_its_ratio_and_is_met_by_a_large_one(self):
+        for repetition, (ours, theirs) in enumerate([(100, 200), (100, 300), (100, 400)]):
+            self.cell("1m", "weir", ours, repetition)
+            self.cell("1m", "caddy", theirs, repetition)
+        self.cell("10m", "weir", 100)
+        self.cell("10m", "caddy", 240)
+        text = "\n".join(self.bench.targets(self.results))
+        self.assertIn("| `1m` | GB per CPU second at least 2.5 times Caddy | 3.00 (2.00-4.00) | met |", text)
+        self.assertIn("| `10m` | GB per CPU second at least 2.5 times Caddy | 2.40 (2.40-2.40) | **missed** |", text)
+        self.assertIn("| `1k` | CPU per request at most 0.30 of Caddy | - | not measured |", text)
+
+    def test_a_second_of_processor_time_is_gigabytes_requests_or_handshakes(self):
+        self.assertEqual(self.bench.per_second("10m", 200), "2.10 GB")
+        self.assertEqual(self.bench.per_second("1k", 90_000), "90,000 requests")
+        self.assertEqual(self.bench.per_second("handshake", 1_500), "1,500 handshakes")
+
+    def test_a_peer_that_is_missing_is_in_the_table_with_the_reason(self):
+        self.cell("1k", "weir", 10)
+        self.results.append("cell", row="1k", server="nginx", repetition=0, status="skipped", why="nginx is not installed")
+        self.assertIn("| `1k` | nginx | 0 | nginx is not installed | | | | | |", self.bench.table(self.results))
+
+    def test_the_servers_take_turns_and_the_yardstick_is_measured_when_asked(self):
+        flags = types.SimpleNamespace(reps=2, smoke=False, yardstick=False)
+        cells = list(self.bench.cells(flags))
+        first = [next(server for row, server, n in cells if (row, n) == ("1k", repetition)) for repetition in range(2)]
+        self.assertEqual(first, ["weir", "weir-http2"])
+        self.assertNotIn("quinn", {server for _, server, _ in cells})
+        flags.yardstick = True
+        self.assertEqual({row for row, server, _ in self.bench.cells(flags) if server == "quinn"}, {"1m", "10m"})
+
+    def test_a_program_of_another_release_needs_its_loader(self):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(packages.Unavailable):
+            packages.program(folder, "usr/sbin/nginx")
 
 
 if __name__ == "__main__":

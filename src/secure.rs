@@ -5,6 +5,7 @@ mod flags;
 
 pub(crate) use flags::TlsFlags;
 use quic::dialing::{Dialing, Target};
+use quic::tape::Tape;
 use runtime::clock;
 use runtime::dial::{self, Crew, Running, Stopper, Usage, datagrams};
 use std::io;
@@ -15,20 +16,31 @@ use tls::certificates::{Pair, PairError};
 use tls::crew::SecuredCrew;
 use tls::policy::Policy;
 use tls::refusal::{FLAGS, Settings};
-use tls::rustls::RootCertStore;
 use tls::rustls::crypto::aws_lc_rs::default_provider;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
+use tls::rustls::{KeyLog, RootCertStore};
 use tls::trust::{Client, Trust, Versions};
 
 /// Protocols offered by ALPN (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
 /// H3_NO_ERROR (RFC 9114 section 8.1): how a client closes a connection of HTTP/3.
-const NO_ERROR: u32 = 0x100;
+pub(crate) const NO_ERROR: u32 = 0x100;
 
 /// Bytes that a server may send on a connection of HTTP/3 before more are granted, unless one stream alone may have more.
 const CONNECTION_WINDOW: u32 = 15 << 20;
+
+/// Limits of a client's connections of HTTP/3. `stream_window`: bytes that the server may send on a stream before more are
+/// granted.
+pub(crate) fn limits_of_quic(stream_window: u32) -> quic::Limits {
+    quic::Limits {
+        streams_max: 0,
+        stream_window,
+        connection_window: CONNECTION_WINDOW.max(stream_window),
+        ..quic::Limits::default()
+    }
+}
 
 /// Why TLS cannot be set up. The text names the cause and what to do.
 #[derive(Debug)]
@@ -48,6 +60,8 @@ pub(crate) struct Secure {
     pub(crate) is_insecure: bool,
     /// Connections are those of QUIC, with these limits, instead of TCP.
     quic: Option<quic::Limits>,
+    /// What passes over QUIC is recorded here.
+    tape: Option<Tape>,
     /// What the settings are called in advice.
     settings: &'static Settings,
 }
@@ -70,10 +84,7 @@ impl Secure {
             );
             Trust::Anyone
         } else {
-            Trust::Roots(Arc::new(match &flags.ca {
-                Some(file) => named_roots(file, "--ca")?,
-                None => system_roots()?,
-            }))
+            Trust::Roots(roots(flags.ca.as_deref(), "--ca")?)
         };
         start_generator()?;
         let versions = flags.tls_versions.unwrap_or_default();
@@ -95,6 +106,7 @@ impl Secure {
             name,
             is_insecure: flags.insecure,
             quic: None,
+            tape: None,
             settings: &FLAGS,
         })
     }
@@ -113,14 +125,8 @@ impl Secure {
     /// `Usage` if the flags exclude what QUIC needs.
     pub(crate) fn for_http3(&self, stream_window: u32) -> Result<Secure, Fault> {
         let secure = Secure {
-            // Whether a session was resumed could not be told.
-            client: self.client.clone().without_resumption().with_protocols(&[b"h3"]),
-            quic: Some(quic::Limits {
-                streams_max: 0,
-                stream_window,
-                connection_window: CONNECTION_WINDOW.max(stream_window),
-                ..quic::Limits::default()
-            }),
+            client: self.client.clone().with_protocols(&[b"h3"]),
+            quic: Some(limits_of_quic(stream_window)),
             ..self.clone()
         };
         if !secure.client.offers_tls13() {
@@ -137,7 +143,18 @@ impl Secure {
     fn target(&self, address: SocketAddr) -> Result<Target, String> {
         let limits = self.quic.unwrap_or_default();
         let name = self.name.to_str().into_owned();
-        Target::new(self.client.config(), &limits, address, name, NO_ERROR)
+        let target = Target::new(self.client.config(), &limits, address, name, NO_ERROR)?;
+        Ok(target.taped(self.tape.clone()))
+    }
+
+    /// Records the datagrams of its QUIC connections on this tape, and their secrets in this log.
+    #[must_use]
+    pub(crate) fn recorded(self, tape: Tape, secrets: Arc<dyn KeyLog>) -> Secure {
+        Secure {
+            client: self.client.with_key_log(secrets),
+            tape: Some(tape),
+            ..self
+        }
     }
 
     /// The same, for HTTP/2 or HTTP/1.1, as the server prefers.
@@ -148,11 +165,16 @@ impl Secure {
         }
     }
 
-    /// TLS to this host, a name or an IP address without brackets, whose certificate these roots vouch for.
+    /// TLS to this host, a name or an IP address without brackets, whose certificate these roots vouch for. Errors name these
+    /// settings.
     ///
     /// # Errors
     /// In words, why that cannot be.
-    pub(crate) fn trusting(roots: Arc<RootCertStore>, host: &str) -> Result<Secure, String> {
+    pub(crate) fn trusting(
+        roots: Arc<RootCertStore>,
+        host: &str,
+        settings: &'static Settings,
+    ) -> Result<Secure, String> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             format!(
                 "`{}` is neither a host name nor an IP address",
@@ -172,13 +194,9 @@ impl Secure {
             name,
             is_insecure: false,
             quic: None,
-            settings: &FLAGS,
+            tape: None,
+            settings,
         })
-    }
-
-    /// The same, with advice that names these settings.
-    pub(crate) fn with_settings(self, settings: &'static Settings) -> Secure {
-        Secure { settings, ..self }
     }
 
     /// Refuses TLS flags for a cleartext URL.
@@ -205,12 +223,19 @@ fn start_generator() -> Result<(), Fault> {
         .map_err(|_| Fault::System("the system has no random numbers for TLS".to_owned()))
 }
 
-/// The roots in the file that a flag names.
+/// The roots in the file that a flag names; without a file, those of the system.
 ///
 /// # Errors
-/// `Usage` for a file that cannot be used.
+/// `Usage` for a file that cannot be used; `System` if the system has no roots.
+pub(crate) fn roots(file: Option<&Path>, flag: &str) -> Result<Arc<RootCertStore>, Fault> {
+    match file {
+        Some(file) => named_roots(file, flag).map(Arc::new),
+        None => system_roots(flag).map(Arc::new),
+    }
+}
+
 #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
-pub(crate) fn named_roots(file: &Path, flag: &str) -> Result<RootCertStore, Fault> {
+fn named_roots(file: &Path, flag: &str) -> Result<RootCertStore, Fault> {
     let fault = |why: String| Fault::Usage(format!("{flag}: `{}`: {why}", file.display()));
     let content = std::fs::read(file).map_err(|error| fault(format!("{error}; name a readable PEM file")))?;
     let mut roots = RootCertStore::empty();
@@ -241,11 +266,7 @@ fn pair(cert: &Path, key: &Path) -> Result<Pair, Fault> {
     })
 }
 
-/// The system's roots.
-///
-/// # Errors
-/// `System` if there are none.
-pub(crate) fn system_roots() -> Result<RootCertStore, Fault> {
+fn system_roots(flag: &str) -> Result<RootCertStore, Fault> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -255,7 +276,7 @@ pub(crate) fn system_roots() -> Result<RootCertStore, Fault> {
             .first()
             .map_or(String::new(), |error| format!(": {error}"));
         return Err(Fault::System(format!(
-            "the system has no root certificates{why}; install the package ca-certificates or name a file with --ca"
+            "the system has no root certificates{why}; install the package ca-certificates or name a file with {flag}"
         )));
     }
     Ok(roots)
@@ -300,8 +321,10 @@ pub(crate) fn start<C: Crew>(
         return datagrams::start(carriers.map_err(io::Error::other)?, peer).map(Crews::Quic);
     }
     let wrap = |crew| {
-        SecuredCrew::new(crew, secure.client.config(), secure.name.clone(), clock::now)
-            .with_settings(secure.settings)
+        SecuredCrew::new(crew, secure.client.config(), secure.name.clone(), |_| {
+            clock::now()
+        })
+        .with_settings(secure.settings)
     };
     dial::start(crews.into_iter().map(wrap).collect(), peer).map(Crews::Secured)
 }
@@ -312,6 +335,14 @@ impl<C> Crews<C> {
         match self {
             Crews::Clear(running) | Crews::Quic(running) => running.stopper(),
             Crews::Secured(running) => running.stopper(),
+        }
+    }
+
+    /// Calls each; see [`Running::call`].
+    pub(crate) fn call(&self) {
+        match self {
+            Crews::Clear(running) | Crews::Quic(running) => running.call(),
+            Crews::Secured(running) => running.call(),
         }
     }
 

@@ -46,6 +46,16 @@ impl MakeWriter<'_> for ByLevel {
 }
 
 impl Voice {
+    /// One that logs errors only.
+    #[cfg(test)]
+    pub(crate) fn silent() -> Voice {
+        Voice {
+            quiet: 2,
+            verbose: 0,
+            json: false,
+        }
+    }
+
     /// Whether to print unrequested reports, such as the start report.
     pub(crate) fn reports(&self) -> bool {
         self.quiet == 0

@@ -167,6 +167,211 @@ fn every_directive_has_a_fate() {
     }
 }
 
+/// The result of a file of the corpus, and the directives that are not carried over, as `FATE LINE`.
+fn result(name: &str) -> (Table, Vec<String>) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/convert")
+        .join(name);
+    let converted = convert(&file);
+    let notes = converted["directives"].as_array().expect("a list");
+    let fates = notes
+        .iter()
+        .map(|note| (note["fate"].as_str().expect("a word"), &note["line"]))
+        .filter(|(fate, _)| matches!(*fate, "open" | "missing"))
+        .map(|(fate, line)| format!("{fate} {line}"))
+        .collect();
+    let table = converted["toml"].as_str().expect("text").parse().expect("TOML");
+    (table, fates)
+}
+
+/// `FROM TO` of the redirects of a site.
+fn redirects(site: &Table) -> Vec<String> {
+    let rules = site
+        .get("redirect")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let text = |rule: &Value, key: &str| rule[key].as_str().expect("text").to_owned();
+    rules
+        .iter()
+        .map(|rule| format!("{} {}", text(rule, "from"), text(rule, "to")))
+        .collect()
+}
+
+/// The table of a list whose `path` is this one.
+fn rule<'t>(site: &'t Table, list: &str, path: &str) -> &'t Table {
+    site[list]
+        .as_array()
+        .and_then(|rules| rules.iter().find(|rule| rule["path"].as_str() == Some(path)))
+        .and_then(Value::as_table)
+        .unwrap_or_else(|| panic!("no {list} for {path}: {site}"))
+}
+
+#[test]
+fn redirects_keep_what_the_groups_of_an_expression_capture() {
+    let (table, fates) = result("nginx/manuals.conf");
+    let found = redirects(&table);
+    let host = "https://manuals.example.org";
+    for rule in [
+        format!("/pt-br/ {host}/pt-br/5/"),
+        "/guide/* https://guide.example.org/*".to_owned(),
+        format!("/library/* {host}/5/library/*"),
+        format!("/library {host}/5/library"),
+        format!("/5.1/library/lists.html {host}/5.1/library/types.html#lists"),
+        format!("/*/5/library/lists.html {host}/*/5/library/types.html#lists"),
+        format!("/newest* {host}/5*"),
+        format!("/old/module-*.html {host}/library/*.html"),
+        "/files/* https://files.example.org/files/*".to_owned(),
+    ] {
+        assert!(found.contains(&rule), "{rule} is not in {found:#?}");
+    }
+    assert_eq!(table["types"][""].as_str(), Some("text/plain"));
+    let slashes = rule(&table, "try-files", "*");
+    assert_eq!(slashes["trailing-slash"].as_str(), Some("remove"));
+    // The block in cleartext leads to that with TLS.
+    assert_eq!(table["https-redirect"].as_bool(), Some(true));
+    assert!(table.get("host").is_none(), "{table}");
+    let (table, _) = result("apache/redirects.htaccess");
+    assert!(redirects(&table).contains(&"/manual.html /manual/".to_owned()));
+    // A class at the end of an expression would take whole folders; a second root.
+    assert_eq!(fates, ["missing 5", "missing 29", "missing 29"]);
+}
+
+#[test]
+fn the_site_with_tls_is_in_the_result_and_blocks_have_matchers() {
+    let (table, fates) = result("caddy/mirror.Caddyfile");
+    let site = table["host"][0].as_table().expect("a host");
+    assert_eq!(table["header-timeout"].as_str(), Some("5s"));
+    assert!(redirects(site).contains(&"/images/* https://images.example.net/*".to_owned()));
+    assert_eq!(
+        rule(site, "access", "/api/admin/*")["deny"][0].as_str(),
+        Some("all")
+    );
+    let line = "Access-Control-Allow-Origin: *";
+    assert_eq!(
+        rule(site, "header-rule", "/api/*")["header"][0].as_str(),
+        Some(line)
+    );
+    let registry = rule(site, "proxy", "/registry/*");
+    assert_eq!(
+        registry["request-header"]["set"][0].as_str(),
+        Some("Host: registry:80")
+    );
+    assert_eq!(site["root"].as_str(), Some("/mnt/mirror"));
+    // The limit of a whole response, a field that is removed, and a second root.
+    assert_eq!(fates, ["missing 7", "missing 25", "missing 42", "missing 43"]);
+}
+
+#[test]
+fn names_have_values_and_paths_have_other_files() {
+    let (table, fates) = result("apache/library.conf");
+    let redirects = redirects(&table);
+    for rule in [
+        "/books/a-b-writer /books/ann-writer",
+        "/books/a-b-writer/* /books/ann-writer/*",
+    ] {
+        assert!(redirects.contains(&rule.to_owned()), "{rule}: {redirects:#?}");
+    }
+    assert_eq!(table["root"].as_str(), Some("/srv/library/www"));
+    let www = table["host"][0].as_table().expect("a host");
+    assert_eq!(www["names"][0].as_str(), Some("www.library.example.org"));
+    assert_eq!(self::redirects(www), ["* https://library.example.org*"]);
+    let line = "Strict-Transport-Security: max-age=15768000";
+    assert_eq!(rule(www, "header-rule", "/*")["header"][0].as_str(), Some(line));
+    let tried = table["try-files"].as_array().expect("rules");
+    let paths: Vec<&str> = tried.iter().filter_map(|rule| rule["path"].as_str()).collect();
+    assert_eq!(paths, ["/books/*/text", "/icon.png", "/manifest.png", "*"]);
+    assert_eq!(tried[0]["files"][0].as_str(), Some("/books/*/contents.xhtml"));
+    let line = "Access-Control-Allow-Origin: *";
+    assert_eq!(
+        rule(&table, "header-rule", "/books*")["header"][0].as_str(),
+        Some(line)
+    );
+    // Lines outside of virtual hosts hold in them.
+    assert_eq!(rule(&table, "access", "*.bak")["deny"][0].as_str(), Some("all"));
+    assert_eq!(table["types"]["book"].as_str(), Some("text/x-book"));
+    let line = "Cache-Control: max-age=2592000";
+    assert_eq!(
+        rule(&table, "header-rule", "*.css")["header"][0].as_str(),
+        Some(line)
+    );
+    let files: Vec<&str> = tried[3]["files"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(files, ["$path", "$path/index.html", "$path/index.xml"]);
+    // The virtual host in cleartext with the same names, programs, and a class between two stars.
+    assert_eq!(fates, ["missing 10", "missing 39", "missing 40", "missing 44"]);
+}
+
+#[test]
+fn access_is_not_widened_in_silence() {
+    let converted = |from: &str, text: &str| {
+        let tree = Tree::with(&[("site.conf", text)]);
+        let file = tree.join("site.conf");
+        let output = weir(&[
+            "convert",
+            &*file.to_string_lossy(),
+            "--from",
+            from,
+            "--root",
+            "/srv/www",
+            "--json",
+        ]);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let fates = |converted: &serde_json::Value, at: u64| -> Vec<String> {
+        let notes = converted["directives"].as_array().expect("a list");
+        let of_line = notes.iter().filter(|note| note["line"].as_u64() == Some(at));
+        of_line
+            .map(|note| note["fate"].as_str().expect("a word").to_owned())
+            .collect()
+    };
+    // Paths in `handle_path` lack its prefix.
+    let site = "a.test {\n handle_path /api/* {\n  @a path /admin/*\n  respond @a 403\n  respond /b/* 403\n  \
+                reverse_proxy app:80\n }\n}\n";
+    let found = converted("caddy", site);
+    assert_eq!(
+        [fates(&found, 4), fates(&found, 5)],
+        [["open"], ["open"]],
+        "{found}"
+    );
+    // The networks of the block around hold within it, too.
+    let site = "a.test {\n @in remote_ip 10.0.0.0/8\n handle @in {\n  @x path /a/*\n  reverse_proxy @x app:80\n }\n}\n";
+    let found = converted("caddy", site);
+    assert_eq!(fates(&found, 5), ["missing"], "{found}");
+    // A location beside a redirect is more than a redirect.
+    let site = "server { listen 80; server_name a.test;\nlocation / { return 301 https://a.test$request_uri; }\n\
+                location /hook/ { proxy_pass http://app:80; } }\nserver { listen 443 ssl; server_name a.test; root /srv; }\n";
+    let found = converted("nginx", site);
+    let result: Table = found["toml"].as_str().expect("text").parse().expect("TOML");
+    assert_ne!(
+        result.get("https-redirect").and_then(Value::as_bool),
+        Some(true),
+        "{result}"
+    );
+    // Of rules for one path, that of the virtual host applies.
+    let site = "DocumentRoot /srv/www\n<Location /x>\nRequire all granted\n</Location>\n<VirtualHost *:80>\n\
+                ServerName a.test\nDocumentRoot /srv/www\n<Location /x>\nRequire ip 10.0.0.0/8\n</Location>\n</VirtualHost>\n";
+    let found = converted("apache", site);
+    let result: Table = found["toml"].as_str().expect("text").parse().expect("TOML");
+    let site = result
+        .get("host")
+        .map_or(&result, |hosts| hosts[0].as_table().expect("a host"));
+    let rules = site["access"].as_array().expect("rules");
+    let first = rules
+        .iter()
+        .find(|rule| rule["path"].as_str().is_some_and(|path| path.starts_with("/x")))
+        .unwrap_or_else(|| panic!("no rule: {result}"));
+    assert_eq!(first["allow"][0].as_str(), Some("10.0.0.0/8"), "{result}");
+}
+
 #[test]
 fn a_result_is_written_once_and_the_rest_is_listed() {
     let tree = Tree::with(&[

@@ -154,6 +154,122 @@ fn http_2_brings_what_the_page_needs_first() {
     assert_eq!(seconds(&again), seconds(&new));
 }
 
+/// The same page over TLS and over QUIC, in virtual time: HTTP/3 needs no further flag, and the other modes have TLS beside it.
+#[test]
+fn http_3_is_simulated_beside_http_2_and_repeats_itself() {
+    let link = "rate=9M rtt=85ms loss=3%";
+    let visits = || {
+        let arguments = ["--simulate", link, "--compare", "h2,h3", "--seed", "7"];
+        let (lines, _) = fetched(&arguments, 0);
+        let fetches = lines.into_iter().filter(|line| line["event"] == "fetch");
+        fetches.collect::<Vec<Value>>()
+    };
+    let first = visits();
+    assert_eq!(first.len(), 2);
+    for (visit, protocol) in first.iter().zip(["h2", "h3"]) {
+        assert_eq!(visit["url"], "https://www26.w3.org/");
+        assert_eq!(visit["opened"][0]["protocol"], protocol);
+        assert_eq!(visit["opened"][0]["tls"]["version"], "TLS 1.3", "{protocol}");
+        assert_eq!((number(visit, "requests"), number(visit, "failed")), (43, 0));
+        let wire = &visit["wire"];
+        assert_eq!(wire["packets"], visit["packets"], "{protocol}");
+        assert!(number(wire, "bytes") > number(visit, "bytes_in"), "{protocol}");
+    }
+    assert!(!first[1]["opened"][0]["quic"].is_null() && first[1]["opened"][0]["tcp"].is_null());
+    for (visit, again) in first.iter().zip(visits()) {
+        for what in ["seconds", "wire", "bytes_out"] {
+            assert_eq!(visit[what], again[what], "{what}");
+        }
+    }
+    let (lines, _) = fetched(&["--simulate", "lan", "--https"], 0);
+    assert_eq!(lines[0]["opened"][0]["protocol"], "h2", "the server agrees to it");
+    for (arguments, said) in [
+        (&["--from", "apache", "--mode", "h3"][..], "need --from weir"),
+        (&["--from", "apache", "--https"], "have no TLS"),
+        (&["--mode", "h3", "--tcp", "linux-2.0"], "`--tcp` has no effect"),
+        (&["--qlog", "x"], "add --mode h3"),
+        (&["--compare", "h2,serial", "--qlog", "x"], "add --mode h3"),
+        (&["--insecure"], "a certificate of their own"),
+    ] {
+        let (_, errors) = fetched(&[&["--simulate", "wan"], arguments].concat(), 2);
+        assert!(errors.contains(said), "{arguments:?}: {errors}");
+    }
+    let (_, errors) = fetched(&["http://127.0.0.1:9/", "--https"], 2);
+    assert!(errors.contains("`--https`"), "{errors}");
+}
+
+/// The capture has the keys, so `weir trace` reads the requests in it; and both files have the same packets.
+#[test]
+fn a_simulated_visit_over_quic_leaves_a_capture_and_a_log_of_its_packets() {
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let [log, capture] = ["visit.qlog", "visit.pcapng"].map(|name| dir.path().join(name));
+    let [log_name, capture_name] = [&log, &capture].map(|path| path.to_str().expect("UTF-8"));
+    let link = "rate=9M rtt=85ms loss=1%";
+    let modes = ["--simulate", link, "--compare", "h2,h3", "--seed", "7"];
+    let files = ["--qlog", log_name, "--pcapng", capture_name];
+    let (lines, _) = fetched(&[&modes[..], &files].concat(), 0);
+    let visit = lines
+        .iter()
+        .rfind(|line| line["event"] == "fetch")
+        .expect("a fetch");
+    assert_eq!((number(visit, "requests"), number(visit, "failed")), (43, 0));
+    let text = std::fs::read_to_string(&log).expect("a log");
+    let written: Value = serde_json::from_str(&text).expect("JSON");
+    let traces = written["traces"].as_array().expect("traces");
+    assert_eq!(traces.len(), 1);
+    let start = traces[0]["common_fields"]["reference_time"]
+        .as_f64()
+        .expect("a time");
+    assert_eq!(start, 867_153_600_000.0, "the day of the simulation");
+    let packets = |events: &Value| {
+        let named = |event: &&Value| {
+            event["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("transport:packet_"))
+        };
+        let all = events.as_array().expect("events").iter().filter(named);
+        all.map(|event| (event["name"].clone(), event["data"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let logged = packets(&traces[0]["events"]);
+    assert!(
+        logged.iter().all(|(_, data)| data["frames"].is_array()),
+        "all were opened"
+    );
+    let again = dir.path().join("again.qlog");
+    let output = weir(&[
+        "trace",
+        capture_name,
+        "--json",
+        "--qlog",
+        again.to_str().expect("UTF-8"),
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines = said
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let requests = lines.filter(|line| line["event"] == "transaction").count();
+    assert_eq!(requests, 43);
+    let text = std::fs::read_to_string(&again).expect("a log");
+    let of_capture: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(packets(&of_capture["traces"][0]["events"]), logged);
+    // Both are of one place.
+    let output = weir(&["trace", capture_name, "--json", "--compare-qlog", log_name]);
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines = said
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let compared: Vec<Value> = lines.filter(|line| line["event"] == "comparison").collect();
+    assert_eq!(compared.len(), 1);
+    for way in ["sent", "received"] {
+        assert_eq!(compared[0][way]["missing"], 0, "{way}");
+        assert!(number(&compared[0][way], "matched") > 20, "{way}");
+        let longest = compared[0][way]["delay_max_ms"].as_f64().expect("a time");
+        assert!(longest.abs() < 0.01, "{way}: {longest}");
+    }
+}
+
 #[test]
 fn what_early_hints_announce_is_asked_for_before_the_page_comes() {
     let dir = tempfile::TempDir::new().expect("a folder");

@@ -6,10 +6,12 @@
 //! - `workload`: `weir site` and `weir load`
 //! - `secure`: TLS and QUIC in `fetch` and `load`
 //!
-//! The tools: `cli` runs the binary to its end, `fixture` serves a site, `schema` checks JSON.
+//! The tools: `cli` runs the binary to its end, `fixture` serves a site, `quic_go` builds a client and server of others, `schema`
+//! checks JSON.
 
 mod cli;
 mod fixture;
+mod quic_go;
 mod schema;
 
 mod cache;

@@ -283,7 +283,7 @@ fn locks_that_call_are_counted() {
     );
 }
 
-/// The signal goes to the profile alone, whose load would run for a minute.
+/// The signal goes to the profile alone, whose load would run for five minutes.
 #[test]
 fn an_interrupt_ends_the_load_as_well() {
     if means().is_empty() {
@@ -295,7 +295,7 @@ fn an_interrupt_ends_the_load_as_well() {
             "profile",
             "--self",
             "--seconds",
-            "60",
+            "300",
             "--connections",
             "2",
         ])
@@ -324,7 +324,11 @@ fn an_interrupt_ends_the_load_as_well() {
     let mut pipe = watcher.stdout.take().expect("piped");
     pipe.read_to_string(&mut out).expect("text");
     assert_eq!(watcher.wait().expect("an end").code(), Some(0), "{out}");
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(120),
+        "{:?}",
+        start.elapsed()
+    );
     let seen: Value = serde_json::from_str(out.trim()).expect("JSON");
     let exchanges = seen["exchanges"].as_f64();
     assert_eq!(

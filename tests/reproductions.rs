@@ -1,4 +1,4 @@
-//! `weir lab w3c|heidemann|hosts|content` and `weir fetch --simulate` from outside: that every row and line comes, that the
+//! `weir lab w3c|heidemann|hosts|since|content` and `weir fetch --simulate` from outside: that every row and line comes, that the
 //! two outputs agree, and what is refused. What the figures are like is tested where they are made.
 
 use serde_json::Value;
@@ -9,7 +9,11 @@ fn weir(line: &str) -> Output {
 }
 
 fn lines(line: &str) -> Vec<Value> {
-    let out = weir(line);
+    read(line, weir(line))
+}
+
+/// The lines of JSON of a command that succeeded.
+fn read(line: &str, out: Output) -> Vec<Value> {
     let errors = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(0), "{line}: {errors}");
     String::from_utf8(out.stdout)
@@ -53,6 +57,27 @@ fn tables_of_document_003_beside_the_published_ones() {
     assert!(text.contains("Table 5: Apache over LAN, simulated / published (recalled-unverified)"));
     let is_row = |line: &&str| line.starts_with("HTTP/") && line.contains("revalidation");
     assert_eq!(text.lines().filter(is_row).count(), 4, "{text}");
+}
+
+#[test]
+fn a_fitted_processor_time_can_be_changed() {
+    let seconds = |set: &str| -> f64 {
+        let all = lines(&format!("lab w3c --table 5 --runs 1 --json{set}"));
+        assert_eq!(of_event(&all, "changed").len(), usize::from(!set.is_empty()));
+        let is_wanted = |row: &&&Value| row["mode"] == "http10" && row["first_visit"] == false;
+        let row = *of_event(&all, "row").iter().find(is_wanted).expect("a row");
+        row["simulated"]["seconds"].as_f64().expect("a number")
+    };
+    // 42 connections after the first, one after another on the client's only processor.
+    let spared = seconds("") - seconds(" --set client_reopening_ms=0");
+    assert!((0.05..0.1).contains(&spared), "{spared}");
+    let out = weir("lab w3c --table 5 --runs 1 --set cache_ms=0");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(
+        text.starts_with("Not the fitted processor times: cache_ms=0\n"),
+        "{text}"
+    );
+    assert!(!text.contains("Table 4"), "{text}");
 }
 
 #[test]
@@ -120,6 +145,9 @@ fn what_cannot_be_simulated_is_refused() {
         ("fetch --simulate lan http://localhost/", "cannot be used"),
         ("fetch http://localhost/ --revalidate", "--cache"),
         ("lab w3c --table 12", "3 to 9"),
+        ("lab w3c --table 3 --set cache_ms=0", "Tables 4 to 9 only"),
+        ("lab w3c --set cache_mss=0", "did you mean `cache_ms`"),
+        ("lab w3c --set cache_ms=-1", "use 0 to 10000"),
     ] {
         let out = weir(line);
         assert_eq!(out.status.code(), Some(2), "{line}");
@@ -202,4 +230,40 @@ fn every_parameter_of_the_hosts_is_printed_with_its_source() {
 fn a_collapse_of_a_host_is_a_result() {
     let squeezed = "lab hosts --server apache-1.3 --users 520 --mode early-close --set memory_mb=18 --duration 60s --seed 1 --json";
     assert_eq!(lines(squeezed).len(), 1);
+}
+
+/// The modes of the study over a link that loses packets: complete, the same again, and other with another seed.
+#[test]
+fn visits_of_the_protocols_since_follow_from_the_seed() {
+    let rows = |seed: u32| {
+        let (link, seed) = ("4g loss=3%", seed.to_string());
+        let words = [
+            "lab",
+            "since",
+            "--link",
+            link,
+            "--modes",
+            "h1-six,h2,h3",
+            "--seed",
+            &seed,
+            "--json",
+        ];
+        read("lab since", crate::cli::weir(&words))
+    };
+    let first = rows(2);
+    assert_eq!(first.len(), 6);
+    for row in &first {
+        assert_eq!((&row["event"], &row["tls"]), (&"row".into(), &true.into()));
+        let connections = if row["mode"] == "h1-six" { 6.0 } else { 1.0 };
+        assert_eq!(row["simulated"]["connections"], connections, "{row}");
+    }
+    assert_eq!(first, rows(2));
+    let numbers =
+        |rows: &[Value]| -> Vec<Value> { rows.iter().map(|row| row["simulated"].clone()).collect() };
+    assert_ne!(numbers(&first), numbers(&rows(3)));
+    let pages = lines("lab since --link lan --pages 2s --json");
+    let modes: Vec<&Value> = pages.iter().map(|line| &line["mode"]).collect();
+    assert_eq!(modes, ["pipelined", "early-close"]);
+    let refused = weir("lab since --clear --modes h3");
+    assert_eq!(refused.status.code(), Some(2));
 }

@@ -770,10 +770,31 @@ fn clients_share_connections_over_http2() {
 fn failed_handshakes_of_a_load_are_counted_and_named() {
     let authority = Authority::new();
     let server = authority.serve("other.test", 2090);
-    let result = load(&server.url("https"), &["--ca", &authority.ca()]);
-    let failed = result["errors"]["handshake"].as_u64().expect("a count");
-    assert!(failed > 0 && result["files"] == 0, "{result}");
-    assert_eq!(result["verdict"]["valid"], false, "{result}");
-    let fault = result["record"]["handshake_fault"].as_str().expect("a reason");
-    assert!(fault.contains("is not for"), "{fault}");
+    let ca = authority.ca();
+    for mode in [
+        &[][..],
+        &["--mode", "serial"],
+        &["--mode", "h2"],
+        &["--mode", "h3"],
+    ] {
+        let result = load(&server.url("https"), &[&["--ca", &ca], mode].concat());
+        let failed = result["errors"]["handshake"].as_u64().expect("a count");
+        assert!(failed > 0 && result["files"] == 0, "{result}");
+        assert!(result["errors"]["protocol"].is_null(), "{result}");
+        assert_eq!(result["verdict"]["valid"], false, "{result}");
+        let fault = result["record"]["handshake_fault"].as_str().expect("a reason");
+        assert!(fault.contains("is not for"), "{mode:?}: {fault}");
+    }
+    // The report has the reason as well.
+    let url = server.url("https");
+    let output = weir(&["load", &url, "--ca", &ca, "--clients", "1", "--duration", "2s"]);
+    let said = text(&output.stdout);
+    let reason = said
+        .lines()
+        .find(|line| line.contains("first failed TLS handshake: "));
+    assert!(
+        reason.is_some_and(|line| line.contains("is not for")),
+        "{said} {}",
+        text(&output.stderr)
+    );
 }

@@ -4,6 +4,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test of the tree reads the tree")]
 
+#[path = "tidy/failures.rs"]
+mod failures;
 #[path = "tidy/modules.rs"]
 mod modules;
 

@@ -4,7 +4,8 @@
 use super::offered::offered;
 use clap::Args;
 use server::config::{
-    Behavior, CacheLock, ColdReads, FileName, Keys, LOCK_CALLS_MAX, LookupTime, parse_duration_or_off,
+    Behavior, CacheLock, ColdReads, FileName, Keys, LOCK_CALLS_MAX, LOCK_MICROS_MAX, LookupTime,
+    WRITE_MICROS_MAX, parse_duration_or_off,
 };
 use units::{Bytes, Duration};
 
@@ -37,6 +38,10 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "WHAT", env = "WEIR_CACHE_LOCK", value_parser = offered::<CacheLock>(), hide_possible_values = true)]
     cache_lock: Option<CacheLock>,
 
+    /// Holds the lock of --cache-lock for this many microseconds more for each response, busy [default: 0]
+    #[arg(long, value_name = "MICROSECONDS", env = "WEIR_LOCK_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(LOCK_MICROS_MAX)))]
+    lock_micros: Option<u32>,
+
     /// Formats the header block for each response
     #[arg(long, env = "WEIR_FRESH_HEAD", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
@@ -60,6 +65,10 @@ pub(crate) struct BehaviorFlags {
     /// Limit on the bytes of one write; 0: no limit [default: 0]
     #[arg(long, value_name = "BYTES", env = "WEIR_WRITE_SIZE")]
     write_size: Option<Bytes>,
+
+    /// Keeps the worker busy for this many microseconds between two writes of a response [default: 0]
+    #[arg(long, value_name = "MICROSECONDS", env = "WEIR_WRITE_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(WRITE_MICROS_MAX)))]
+    write_micros: Option<u32>,
 
     /// Writes each line of the access log separately and at once
     #[arg(long, env = "WEIR_LOG_EACH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -106,11 +115,13 @@ impl BehaviorFlags {
             cold_reads,
             copies,
             cache_lock,
+            lock_micros,
             fresh_head,
             fresh_date,
             split_head,
             nagle,
             write_size,
+            write_micros,
             log_each,
             accept_lock,
             lock_calls,

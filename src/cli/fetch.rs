@@ -22,6 +22,7 @@ Examples:
   weir fetch http://localhost:8080/ --csv objects.csv
   weir fetch http://localhost:8080/ --svg waterfall.svg --har page.har
   weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate
+  weir fetch --simulate 'wan loss=3%' --compare serial,h2,h3 --repeat 10
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
 
 Modes:
@@ -95,11 +96,16 @@ pub(crate) struct Flags {
         help_heading = "Simulation")]
     pub(crate) tcp: Option<String>,
 
-    /// Random seed for the phases of timers; each repetition adds 1 [default: 1]
+    /// Uses TLS on every simulated connection, with --from weir. The server then takes no time for a response, instead of
+    /// 1 ms. The mode h3 turns this on for all modes
+    #[arg(long, help_heading = "Simulation")]
+    pub(crate) https: bool,
+
+    /// Random seed for losses and the phases of timers; each repetition adds 1 [default: 1]
     #[arg(long, value_name = "N", help_heading = "Simulation")]
     pub(crate) seed: Option<u64>,
 
-    /// Writes a packet capture of the last fetch, as seen at the client
+    /// Writes a packet capture of the last fetch, as seen at the client. For h3, it has the keys
     #[arg(long, value_name = "FILE", help_heading = "Simulation")]
     pub(crate) pcapng: Option<PathBuf>,
 
@@ -230,11 +236,15 @@ pub(crate) struct Flags {
     /// Writes CSV with a row for each object of the last fetch; - works as for --har
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
+
+    /// HTTP/3: writes the packets of the last fetch to this file as qlog (version 0.3), for qvis and other viewers
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) qlog: Option<PathBuf>,
 }
 
 impl Flags {
-    /// Flags that were given and are about what this command line has not got, and what that is. clap cannot say it of
-    /// `--simulate`: that is in conflict with URL, and what is in conflict with something given it does not require.
+    /// The first flag that has no effect with the other flags, and why. clap cannot express this for `--simulate`: it conflicts
+    /// with URL, and clap does not require an argument that conflicts with a given one.
     pub(crate) fn idle(&self) -> Option<(&'static str, &'static str)> {
         use client::plan::Mode;
         let first =
@@ -243,6 +253,7 @@ impl Flags {
         let of_simulation = [
             ("--from", self.from.is_some()),
             ("--tcp", self.tcp.is_some()),
+            ("--https", self.https),
             ("--seed", self.seed.is_some()),
             ("--pcapng", self.pcapng.is_some()),
         ];
@@ -274,6 +285,13 @@ impl Flags {
         let of_http3 = [("--h3-only", self.h3_only)];
         let may_be_http3 = matches!(self.mode.mode, Mode::Auto | Mode::Http3);
         let of_period = [("--tcp", self.tcp.is_some())];
+        let of_quic = [("--qlog", self.qlog.is_some())];
+        let can_be_quic = match self.compare.as_slice() {
+            // A simulated server announces no HTTP/3.
+            [] if self.simulate.is_some() => self.mode.mode == Mode::Http3,
+            [] => may_be_http3,
+            several => several.iter().any(|manner| manner.mode == Mode::Http3),
+        };
         let is_period = matches!(self.from, Some(Origin::Period(_)));
         let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
         let can_be_http2 = |manner: &Manner| manner.mode.is_multiplexed() || manner.mode == Mode::Auto;
@@ -290,7 +308,12 @@ impl Flags {
                 )
             })
         })
-        .or_else(|| of_tls.map(|name| (name, "simulations are without TLS")))
+        .or_else(|| {
+            of_tls.map(|name| {
+                let why = "simulated servers have a certificate of their own, which is not checked";
+                (name, why)
+            })
+        })
         .or_else(|| {
             let name = first(&of_real).filter(|_| self.simulate.is_some());
             name.map(|name| (name, "simulated servers do not look at it"))
@@ -311,6 +334,11 @@ impl Flags {
         .or_else(|| {
             let name = first(&of_http3).filter(|_| !may_be_http3);
             name.map(|name| (name, "it needs --mode auto or h3"))
+        })
+        .or_else(|| {
+            let name = first(&of_quic).filter(|_| !can_be_quic);
+            let why = "it writes packets of HTTP/3, and no mode of this fetch speaks it: add --mode h3, or leave it out";
+            name.map(|name| (name, why))
         })
         .or_else(|| {
             let name = first(&of_period).filter(|_| is_period);

@@ -9,7 +9,7 @@ use server::config::{
     parse_duration,
 };
 use std::path::PathBuf;
-use units::Duration;
+use units::{Bytes, Duration};
 
 /// Flags for https. A flag that was not given is `None` or empty.
 #[derive(Debug, Args)]
@@ -130,6 +130,19 @@ pub(crate) struct HttpsFlags {
     /// with the file can read all traffic [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_TLS_KEY_LOG")]
     tls_key_log: Option<PathBuf>,
+
+    /// Writes the packets of each HTTP/3 connection to a file in this folder as qlog (version 0.3), for qvis and other
+    /// viewers [default: none]
+    #[arg(long, value_name = "DIR", env = "WEIR_QLOG")]
+    qlog: Option<PathBuf>,
+
+    /// Maximum number of files in the folder of --qlog; further connections are not logged [default: 100]
+    #[arg(long, value_name = "N", env = "WEIR_QLOG_FILES")]
+    qlog_files: Option<u32>,
+
+    /// Maximum size of a file of --qlog; later packets are not logged [default: 16MiB]
+    #[arg(long, value_name = "SIZE", env = "WEIR_QLOG_SIZE")]
+    qlog_size: Option<Bytes>,
 }
 
 impl HttpsFlags {
@@ -144,6 +157,7 @@ impl HttpsFlags {
             "acme-hook" => self.acme_hook.is_some(),
             "tls-client-ca" => self.tls_client_ca.is_some(),
             "tls-key-log" => self.tls_key_log.is_some(),
+            "qlog" => self.qlog.is_some(),
             _ => false,
         }
     }
@@ -173,6 +187,8 @@ impl HttpsFlags {
             tls_client_auth,
             crypto,
             https_redirect,
+            qlog_files,
+            qlog_size,
         );
         take_set!(
             tls_state,
@@ -183,6 +199,7 @@ impl HttpsFlags {
             acme_hook,
             tls_client_ca,
             tls_key_log,
+            qlog,
             hsts,
         );
         take_listed!(domain, tls_cert, tls_key);

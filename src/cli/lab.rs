@@ -4,7 +4,8 @@ use super::profile::seconds;
 use super::share::parse_share;
 use ::load::webstone::List;
 use clap::{Args, Subcommand};
-use client::plan::Mode;
+use client::plan::{Manner, Mode};
+use http_semantics::coding::Coding;
 use units::Duration;
 
 /// Subcommands of `weir lab`.
@@ -26,6 +27,7 @@ Examples:
   weir lab w3c
   weir lab w3c --table 5 --runs 1
   weir lab w3c --json > rows.jsonl
+  weir lab w3c --table 5 --set client_reopening_ms=0
 
 The published figures of Tables 3 to 9 are recalled from memory and not verified, and every row
 says so. The report ends with the values that were fitted to them. A row is `not explained` if its
@@ -55,6 +57,23 @@ output is the same on every machine.
 
 Exit codes: 0 success; 2 usage; 4 the simulation failed.")]
     Hosts(HostsFlags),
+
+    /// Simulates visits of the study on the protocols since (`weir study since`): HTTP/1.1, HTTP/2 and HTTP/3 with TLS over one
+    /// link
+    #[command(after_help = "\
+Examples:
+  weir lab since
+  weir lab since --link '4g loss=3%' --modes h1-six,h2,h3 --seed 2 --json
+  weir lab since --link lan --pages 5s
+
+Modes: h1-each (HTTP/1.0, six connections at once), h1-six (HTTP/1.1 on six connections), h1-one,
+h1-pipelined, h2, h3; h2 and h3 also with +deflate.
+
+Client and server are those of `weir fetch` and `weir serve`, with real TLS. The link, TCP and time
+are simulated, and processors take no time. The output is the same on every machine.
+
+Exit codes: 0 success; 1 an object is missing; 2 usage; 4 the system refused.")]
+    Since(SinceFlags),
 
     /// Repeats document 003's content study on the Microscape site: deflate with tags in lower or mixed case, PNG
     /// instead of GIF, style sheets instead of pictures of text
@@ -108,6 +127,11 @@ pub(crate) struct W3cFlags {
     /// with today's
     #[arg(long)]
     pub(crate) today: bool,
+
+    /// Changes a fitted processor time in Tables 4 to 9, as in client_reopening_ms=0; repeatable. Prints only these
+    /// tables
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "today", value_parser = change)]
+    pub(crate) set: Vec<(String, f64)>,
 }
 
 /// A table of document 003.
@@ -188,6 +212,81 @@ pub(crate) struct HostsFlags {
     pub(crate) seed: u64,
 }
 
+/// Flags of `weir lab since`.
+#[derive(Debug, Args)]
+pub(crate) struct SinceFlags {
+    /// Link between client and server, as `weir link` takes it
+    #[arg(long, value_name = "LINK", default_value = "wan")]
+    pub(crate) link: String,
+
+    /// Comma-separated modes [default: all; without h3 with --clear]
+    #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = study_mode)]
+    pub(crate) modes: Vec<StudyMode>,
+
+    /// Without TLS, and so without HTTP/3
+    #[arg(long)]
+    pub(crate) clear: bool,
+
+    /// Instead of visits: a client that takes the page again and again for this long, simulated, over one connection that
+    /// stays open and over one for each page (early close)
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["clear", "modes"], value_parser = seconds)]
+    pub(crate) pages: Option<Duration>,
+
+    /// Random seed of losses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl SinceFlags {
+    /// The modes to simulate.
+    pub(crate) fn modes(&self) -> Vec<StudyMode> {
+        let is_wanted = |mode: &StudyMode| !self.clear || mode.manner.mode != Mode::Http3;
+        match self.modes.as_slice() {
+            [] => STUDY_MODES.into_iter().filter(is_wanted).collect(),
+            given => given.to_vec(),
+        }
+    }
+}
+
+/// A mode of the study on the protocols since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StudyMode {
+    /// Its name in the plan.
+    pub(crate) name: &'static str,
+    /// What its connections speak.
+    pub(crate) manner: Manner,
+    /// Connections open at once.
+    pub(crate) connections: usize,
+}
+
+/// All of them.
+const STUDY_MODES: [StudyMode; 8] = [
+    of_study("h1-each", Mode::Http10, 6, None),
+    of_study("h1-six", Mode::Serial, 6, None),
+    of_study("h1-one", Mode::Serial, 1, None),
+    of_study("h1-pipelined", Mode::Pipelined, 1, None),
+    of_study("h2", Mode::Http2, 1, None),
+    of_study("h3", Mode::Http3, 1, None),
+    of_study("h2+deflate", Mode::Http2, 1, Some(Coding::Deflate)),
+    of_study("h3+deflate", Mode::Http3, 1, Some(Coding::Deflate)),
+];
+
+const fn of_study(name: &'static str, mode: Mode, connections: usize, coding: Option<Coding>) -> StudyMode {
+    StudyMode {
+        name,
+        manner: Manner { mode, coding },
+        connections,
+    }
+}
+
+fn study_mode(text: &str) -> Result<StudyMode, String> {
+    let found = STUDY_MODES.into_iter().find(|mode| mode.name == text);
+    found.ok_or_else(|| {
+        let names = STUDY_MODES.map(|mode| mode.name);
+        format!("write one of {}", names.join(", "))
+    })
+}
+
 /// A mode of document 000.
 fn period_mode(text: &str) -> Result<Mode, String> {
     match text.parse() {
@@ -199,7 +298,7 @@ fn period_mode(text: &str) -> Result<Mode, String> {
 fn change(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or("write NAME=VALUE, as in memory_mb=32")?;
+        .ok_or("write NAME=VALUE, with a number for VALUE")?;
     let value = value.parse().map_err(|_| format!("`{value}` is not a number"))?;
     Ok((name.to_owned(), value))
 }

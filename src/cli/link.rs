@@ -21,8 +21,8 @@ listen here on 0.0.0.0, 127.0.0.1 or ::1. A relay terminates the TCP connections
 server's own TCP is not on the link. With --far, the server runs at the far end, and its own TCP is
 on the link. With --stack, the TCP on the link is a model of the named stack in either case.
 
-UDP passes whole: QUIC is between the command and the server. Names are looked up over the link, at
-this machine's name server.
+UDP is relayed datagram by datagram, so QUIC runs between the command and the server itself. Names
+are looked up over the link, at this machine's name servers. With --stack, no UDP crosses the link.
 
 Flags override the words of LINK, and the words override the preset. Without a preset and settings,
 the link neither limits, delays nor loses packets.
@@ -98,8 +98,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NEAR[,FAR]", conflicts_with_all = ["proxy", "calibrate"], help_heading = "Hosts")]
     pub(crate) stack: Option<String>,
 
-    /// Changes a setting of the modeled TCP, of both hosts or with near. or far. in front of one, as in
-    /// far.rto_min_ms=1000; may be repeated. The keys are those of the presets (docs/link.md)
+    /// Changes a setting of the modeled TCP, as in rto_min_ms=1000; with near. or far. before the key, of one host only;
+    /// may be repeated. The keys are those of the presets (docs/link.md)
     #[arg(
         long,
         value_name = "[HOST.]KEY=VALUE",
@@ -232,7 +232,7 @@ words! {
     /// Switches off TCP features newer than 1997, as far as this kernel allows: timestamps, SACK, window scaling, tail-loss
     /// probes, RACK, BBR; initcwnd 2: yes, no [default: no]
     aged = "aged", "YES|NO", "Hosts";
-    /// Gives each UDP flow a new source port outside, as a NAT does that has forgotten it: after this time (2s), or after
+    /// Gives each UDP flow a new source port outside, like a NAT whose mapping has expired: after this time (2s), or after
     /// this many datagrams from the command (200p) [default: no]
     rebind = "rebind", "TIME|Np|no", "UDP";
     /// UDP flows outside at a time; a further one replaces the one that has been idle the longest; 0: no UDP leaves the

@@ -306,8 +306,8 @@ pub(crate) struct HowFlags {
         value_parser = clap::value_parser!(u32).range(1..=STREAMS_MAX as i64), help_heading = "Requests")]
     pub(crate) streams: u32,
 
-    /// With --mode h2 or h3: users or clients who share a connection, as behind a proxy. With --rate: objects at once on a
-    /// connection
+    /// With --mode h2 or h3: number of users or clients that share a connection, as behind a proxy. With --rate: number of
+    /// simultaneous objects on a connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
         help_heading = "Requests")]
     pub(crate) users_per_connection: u32,

@@ -20,6 +20,7 @@ pub(crate) mod manual;
 pub(crate) mod model;
 pub(crate) mod objective;
 mod offered;
+pub(crate) mod otel;
 mod otlp;
 pub(crate) mod profile;
 pub(crate) mod record;

@@ -135,7 +135,7 @@ pub(crate) enum Question {
     /// One queue under every discipline: M/M/c, M/G/1, processor sharing, GI/G/c
     #[command(after_help = "Example: weir model queue --arrivals 80 --service 10ms --service-scv 4")]
     Queue(QueueFlags),
-    /// Users who think, ask and wait (closed network): mean value analysis or convolution, with bounds
+    /// Users who alternate between thinking and waiting for a response (closed network): mean value analysis or convolution, with bounds
     #[command(
         after_help = "Example:\n  weir model closed --users 100 --think 7s --station cpu=5ms --station app=40msx4 --delay net=90ms"
     )]

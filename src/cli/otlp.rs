@@ -2,7 +2,10 @@
 
 use super::offered::offered;
 use clap::Args;
-use server::config::{FieldLine, Otlp, OtlpEndpoint, Parents, Share, parse_duration};
+use server::config::{
+    FieldLine, Otlp, OtlpCompression, OtlpEndpoint, Parents, ResourceAttribute, SampledBy, Share,
+    parse_duration,
+};
 use std::path::PathBuf;
 use units::Duration;
 
@@ -19,6 +22,10 @@ pub(crate) struct OtlpFlags {
     #[arg(long, value_name = "NAME", env = "WEIR_OTLP_SERVICE_NAME")]
     otlp_service_name: Option<String>,
 
+    /// Further attribute of this server in traces, as in deployment.environment.name=production; repeatable
+    #[arg(long, value_name = "NAME=VALUE", env = "WEIR_OTLP_RESOURCE")]
+    otlp_resource: Vec<ResourceAttribute>,
+
     /// Field line for the collector, such as `Authorization: Bearer TOKEN`; repeatable
     #[arg(long, value_name = "NAME: VALUE", env = "WEIR_OTLP_HEADER", value_parser = FieldLine::of_request)]
     otlp_header: Vec<FieldLine>,
@@ -26,6 +33,11 @@ pub(crate) struct OtlpFlags {
     /// Share of the traces that begin here and are recorded, from 0 to 1; 1 if not given
     #[arg(long, value_name = "SHARE", env = "WEIR_OTLP_SAMPLE")]
     otlp_sample: Option<Share>,
+
+    /// Who decides whether a request that continues a trace is recorded: parent (its `sampled` flag), share (--otlp-sample);
+    /// parent if not given
+    #[arg(long, value_name = "WHO", env = "WEIR_OTLP_SAMPLED_BY", value_parser = offered::<SampledBy>(), hide_possible_values = true)]
+    otlp_sampled_by: Option<SampledBy>,
 
     /// Whose `traceparent` Weir takes over: all, trusted (peers in --trusted), none (each request begins a trace); all if
     /// not given
@@ -35,6 +47,10 @@ pub(crate) struct OtlpFlags {
     /// PEM file with the roots for the collector's certificate; the system's if not given
     #[arg(long, value_name = "FILE", env = "WEIR_OTLP_CA")]
     otlp_ca: Option<PathBuf>,
+
+    /// Coding of requests to the collector: none, gzip; none if not given
+    #[arg(long, value_name = "CODING", env = "WEIR_OTLP_COMPRESSION", value_parser = offered::<OtlpCompression>(), hide_possible_values = true)]
+    otlp_compression: Option<OtlpCompression>,
 
     /// Limit on spans that wait in a process; further ones are dropped and counted; 8192 if not given
     #[arg(long, value_name = "N", env = "WEIR_OTLP_QUEUE")]
@@ -69,6 +85,8 @@ impl OtlpFlags {
         take!(
             otlp_service_name => service_name,
             otlp_sample => sample,
+            otlp_sampled_by => sampled_by,
+            otlp_compression => compression,
             otlp_parent => parent,
             otlp_queue => queue,
             otlp_batch => batch,
@@ -83,12 +101,31 @@ impl OtlpFlags {
             is_said = true;
             otlp.ca.clone_from(&self.otlp_ca);
         }
+        if !self.otlp_resource.is_empty() {
+            is_said = true;
+            otlp.resource.clone_from(&self.otlp_resource);
+        }
         if !self.otlp_header.is_empty() {
             is_said = true;
             otlp.header.clone_from(&self.otlp_header);
         }
         if is_said {
             *table = Some(otlp);
+        }
+    }
+
+    /// Whether a flag sets this key of the table.
+    pub(super) fn says(&self, key: &str) -> bool {
+        match key {
+            "endpoint" => self.otlp.is_some(),
+            "service-name" => self.otlp_service_name.is_some(),
+            "header" => !self.otlp_header.is_empty(),
+            "sample" => self.otlp_sample.is_some(),
+            "sampled-by" => self.otlp_sampled_by.is_some(),
+            "ca" => self.otlp_ca.is_some(),
+            "compression" => self.otlp_compression.is_some(),
+            "timeout" => self.otlp_timeout.is_some(),
+            _ => false,
         }
     }
 }

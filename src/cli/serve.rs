@@ -7,6 +7,7 @@ use super::behavior::BehaviorFlags;
 use super::https::HttpsFlags;
 use super::limits::LimitFlags;
 use super::offered::offered;
+use super::otel;
 use super::otlp::OtlpFlags;
 use super::tilde::TildeFlags;
 use super::together::{self, Source};
@@ -194,7 +195,7 @@ pub(crate) struct Flags {
     )]
     index: Vec<String>,
 
-    /// Lists directories that have no index file (HTML, or JSON if the client prefers it), with search, orders and pages
+    /// Lists directories that have no index file (HTML, or JSON if the client prefers it), with search, sorting and pages
     #[arg(long, env = "WEIR_LISTING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     listing: Option<bool>,
@@ -488,9 +489,16 @@ impl Flags {
             put_below(&mut config, folder);
         }
         self.override_in(&mut config).map_err(Failure::Usage)?;
+        let file = text.parse::<Keys>().unwrap_or_default();
+        self.add_environment(&mut config, &file);
         config.settle();
         config.validate().map_err(usage)?;
-        let file = text.parse::<Keys>().unwrap_or_default();
+        if let Err(error) = config.validate_collector() {
+            return Err(usage(match file.contains_key("otlp") {
+                true => ConfigError::about("otlp", error.message, &text, &name),
+                false => error,
+            }));
+        }
         let source = |key: &str| self.source(key, &file, config.preset, tuned);
         together::check(&config, &source).map_err(|wrong| {
             let at = wrong.keys.into_iter().find(|key| source(key) == Source::File);
@@ -505,6 +513,15 @@ impl Flags {
             tracing::info!("{words}");
         }
         Ok(config)
+    }
+
+    /// Adds what the standard variables of OpenTelemetry say, where neither flags nor the file say anything.
+    fn add_environment(&self, config: &mut Config, file: &Keys) {
+        let table = file.get("otlp").and_then(|table| table.as_table());
+        let is_set = |key: &str| self.otlp.says(key) || table.is_some_and(|table| table.contains_key(key));
+        let filled = otel::fill(&mut config.otlp, &is_set, &|name| std::env::var(name).ok());
+        let otlp = config.otlp.as_ref();
+        filled.log(otlp.and_then(|otlp| otlp.endpoint.as_ref()));
     }
 
     /// The flags that make some settings of a preset or profile invalid, as the keys of a file.
@@ -874,6 +891,7 @@ fn put_below(config: &mut Config, folder: &Path) {
         &mut config.record,
         &mut config.tls_client_ca,
         &mut config.tls_key_log,
+        &mut config.qlog,
         &mut config.tls_state,
         &mut config.acme_ca_root,
         &mut config.acme_eab,

@@ -18,6 +18,7 @@ Examples:
   weir trace --live any --packets 10000 --json
   weir trace capture.pcapng --keys keys.log       requests within TLS and QUIC, with a key log
   weir trace capture.pcapng --keys keys.log --qlog quic.qlog    QUIC packets for qvis
+  weir trace server.pcapng --keys keys.log --compare-qlog client.qlog   what the network did
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback
 and Linux cooked frames; VLAN, PPPoE; packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their
@@ -111,6 +112,11 @@ pub(crate) struct Flags {
     /// Writes the packets of QUIC connections to this file as qlog (version 0.3), for qvis and other viewers
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) qlog: Option<PathBuf>,
+
+    /// Compares the QUIC packets of the capture with those of this qlog, which one end wrote (weir fetch --qlog, weir serve
+    /// --qlog): packets lost between the two points, and delays. Needs --keys for all but the first packets
+    #[arg(long, value_name = "FILE", conflicts_with = "csv", help_heading = "Output")]
+    pub(crate) compare_qlog: Option<PathBuf>,
 
     /// Limit on connections followed at once. Beyond it, Weir reports one connection early: the one closed longest ago
     /// or, if none is closed, the one silent longest

@@ -5,6 +5,7 @@ use super::spread::Spread;
 use client::explain::{Wait, explain, hints, streams, sums};
 use client::plan::Manner;
 use client::timeline::{Fate, Part, Timeline};
+use repro::visit::Figures;
 use serde_json::{Value, json};
 use units::{Instant, Word as _};
 use url::Url;
@@ -144,6 +145,16 @@ pub(super) fn of(
             json!({ "causes": causes, "path": path, "streams": streams, "early_hints": early_hints });
     }
     line
+}
+
+/// Packets of a simulated fetch as seen at the client, and their bytes, headers of IP, TCP and UDP included.
+pub(super) fn wire(figures: &Figures) -> Value {
+    // Counts of one fetch are whole numbers.
+    let [up, down] = [figures.up, figures.down];
+    json!({
+        "packets": figures.packets() as u64, "packets_out": up.packets as u64, "packets_in": down.packets as u64,
+        "bytes": figures.packet_bytes() as u64, "bytes_out": up.packet_bytes as u64, "bytes_in": down.packet_bytes as u64,
+    })
 }
 
 /// Data bytes, known retransmissions included, plus 40 bytes per packet, as the W3C NOTE's tables count; `None` if

@@ -5,6 +5,7 @@ mod csv;
 pub(crate) mod fields;
 mod har;
 mod json;
+mod qlog;
 mod race;
 mod report;
 pub(crate) mod simulated;
@@ -23,6 +24,7 @@ use client::fetch::{Fetch, Outcome};
 use client::plan::{Buffering, Limits, Manner, Mode, Plan};
 use client::streams::STREAM_WINDOW;
 use client::timeline::{Fate, Timeline};
+use qlog::{Log, Taping};
 use race::{Race, Racing};
 use runtime::{clock, dial};
 use std::fs::OpenOptions;
@@ -90,6 +92,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     };
     let insecure = secure.as_ref().map(|secure| secure.is_insecure);
     let (peer, dns) = resolve(&page)?;
+    let mut qlog = flags.qlog.as_deref().map(Log::create_now).transpose()?;
     let store = flags.cache.as_deref().map(opened).transpose()?;
     let before = match &store {
         Some((_, entries)) => entries.clone(),
@@ -118,19 +121,24 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             // A comparison uses what it names.
             let may_race = flags.compare.is_empty() && !flags.h3_only;
             let is_open = matches!(manner.mode, Mode::Auto | Mode::Http3);
+            let taping = qlog.is_some().then(Taping::default);
+            let taping = taping.as_ref();
             let (outcome, race, peer) = match &mut racing {
-                Some(racing) if may_race && is_open => racing.fetch(manner, make)?,
+                Some(racing) if may_race && is_open => racing.fetch(manner, make, taping)?,
                 _ => {
                     let secure = secure.as_ref();
                     let over = match manner.mode {
                         Mode::Http2 => secure.map(Secure::for_http2),
-                        Mode::Http3 => Some(http3(flags, secure)?),
+                        Mode::Http3 => Some(taped(http3(flags, secure)?, taping)),
                         Mode::Auto => secure.map(Secure::for_either),
                         _ => secure.cloned(),
                     };
                     (driven(make(manner), peer, over.as_ref())?, None, peer)
                 }
             };
+            if let (Some(qlog), Some(taping)) = (&mut qlog, taping) {
+                qlog.take(taping.take(None, peer));
+            }
             if voice.json {
                 let mut line = json::of(&page, manner, &outcome.timeline, insecure, flags.explain);
                 line["dns_seconds"] = dns.map_or(serde_json::Value::Null, |took| took.as_secs_f64().into());
@@ -154,8 +162,10 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         Some((store, _)) => kept(store, &last, flags.cache.as_deref()),
         None => Ok(()),
     };
+    let logged = qlog.map_or(Ok(()), |qlog| qlog.write(voice));
     say(flags, &page, &manners, &runs, voice)?;
     saved?;
+    logged?;
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
 }
 
@@ -167,6 +177,14 @@ fn http3(flags: &Flags, secure: Option<&Secure>) -> Result<Secure, Failure> {
         ));
     };
     Ok(secure.for_http3(flags.stream_window.unwrap_or(STREAM_WINDOW))?)
+}
+
+/// The same, recorded for `--qlog`.
+fn taped(secure: Secure, taping: Option<&Taping>) -> Secure {
+    match taping {
+        Some(taping) => taping.of(secure),
+        None => secure,
+    }
 }
 
 /// Writes changed entries to the cache directory.

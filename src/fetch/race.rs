@@ -5,9 +5,10 @@
 //!                                  250 ms, or failed ──▶ TCP and TLS handshake ──▲
 //! ```
 //! The race is decided by handshakes of their own, before the fetch: the times of a fetch contain none of it. The slower
-//! one goes on until the fetch is over, so that the report can say whether UDP is blocked or only slow.
+//! one goes on until the fetch is over, so that the report can tell a slow handshake of QUIC from one that never came.
 
-use super::http3;
+use super::qlog::Taping;
+use super::{http3, taped};
 use crate::cli::fetch::Flags;
 use crate::failure::Failure;
 use crate::secure::{self, Crews, Secure};
@@ -98,11 +99,13 @@ struct Goal {
 }
 
 impl Racing<'_> {
-    /// Fetches over the winner of a race if HTTP/3 is named, and over TCP otherwise. `make` makes a fetch of a mode.
+    /// Fetches over the winner of a race if HTTP/3 is named, and over TCP otherwise. `make` makes a fetch of a mode. `taping`
+    /// records its connections over QUIC, not that of the race.
     pub(super) fn fetch(
         &mut self,
         manner: Manner,
         make: impl Fn(Manner) -> Fetch,
+        taping: Option<&Taping>,
     ) -> Result<(Outcome, Option<Race>, SocketAddr), Failure> {
         let over_tcp = self.secure.for_either();
         let auto = Manner {
@@ -126,6 +129,7 @@ impl Racing<'_> {
                     Some((authority, _)) => make(http3).at_alternative(authority.clone()),
                     None => make(http3),
                 };
+                let over_quic = taped(over_quic, taping);
                 (
                     super::driven(fetch, goal.address, Some(&over_quic))?,
                     goal.address,
@@ -296,7 +300,7 @@ impl Race {
                     Some(Err(why)) => format!("QUIC failed after {}: {why}", said(self.quic.took())),
                     Some(Ok(())) => format!("the handshake of QUIC was slower: {}", said(self.quic.took())),
                     None => format!(
-                        "QUIC had no handshake within {}, so UDP is blocked, or slower than that",
+                        "QUIC had no handshake within {}: UDP may be blocked, or slower than that",
                         said(self.quic.took())
                     ),
                 };

@@ -203,15 +203,13 @@ fn secured(timeline: &Timeline) -> String {
     };
     let took = timeline.connections.iter().filter_map(Connection::handshake);
     let mean = took.sum::<Duration>() / all().count().max(1) as u32;
-    if first.suite.is_empty() {
-        return format!(
-            "QUIC with {}: {} ms per handshake\n",
-            first.version,
-            milliseconds(mean)
-        );
-    }
+    // Its handshake contains that of TLS, so the time is of both.
+    let transport = match first.protocol {
+        "h3" => "QUIC with ",
+        _ => "",
+    };
     format!(
-        "{}, {}: {} ms per handshake, {} of {} resumed\n",
+        "{transport}{}, {}: {} ms per handshake, {} of {} resumed\n",
         first.version,
         first.suite,
         milliseconds(mean),

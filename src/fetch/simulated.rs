@@ -2,33 +2,38 @@
 //! machine, from a server of 1997 or the unchanged server of `weir serve`.
 //!
 //! `repro` models the hosts and networks of 1997. Here flags become visits, and visits take the form of fetches over
-//! sockets, so that all reports work for them, too.
+//! sockets, so that all reports work for them, too. [`secured`] adds TLS and QUIC, [`studied`] the runs of the
+//! study on the protocols since.
 
+mod secured;
+pub(crate) mod studied;
+
+use super::qlog::{Log, Taping, Times};
 use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
 use crate::cli::fetch::{Flags, Origin};
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use client::cache::Entries;
-use client::fetch::Outcome;
 use client::plan::{Buffering, Mode, Priorities};
 use client::streams::STREAM_WINDOW;
 use link::Profile;
 use load::site::microscape::TagCase;
-use netsim::{Application, Hosted};
+use netsim::Hosted;
 use repro::page::{Page, URL, microscape};
 use repro::server::Kind;
 use repro::visit::{Case, Figures, Hosts, Network, Ready, Variation, over};
+use secured::{Identity, Visited};
 use server::Server;
 use server::config::{Config, Http2};
 use server::site::Source;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use units::{Duration, Seed, UnixTime};
+use units::{Duration, Instant, Seed, UnixTime};
 
 /// Wall-clock time of every visit: the day the NOTE was published.
 const WALL: UnixTime = UnixTime::from_secs(867_153_600);
-/// Processor time of this server per response.
+/// Processor time of this server per response, in visits without TLS.
 const TURN: Duration = Duration::from_millis(1);
 
 /// The page as files for this program's server.
@@ -51,33 +56,51 @@ static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
 /// `Usage` for an impossible simulation, `Failed` if an object is missing, `System` if the system refuses something.
 pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     let manners = manners(flags);
-    if manners.iter().any(|manner| manner.mode == Mode::Http3) {
-        return Err(Failure::Usage(
-            "simulated networks carry TCP only, so `h3` needs a URL; leave out --simulate".to_owned(),
-        ));
-    }
+    let is_secured = flags.https || manners.iter().any(is_quic);
+    possible(flags, &manners, is_secured)?;
     let page = Rc::new(microscape(TagCase::Lower));
     let visitors: Vec<Visitor> = manners
         .iter()
-        .map(|&manner| Visitor::new(flags, manner, &page))
+        .map(|&manner| Visitor::new(flags, manner, &page, is_secured))
         .collect::<Result<_, _>>()?;
-    let url = Url::parse(URL).map_err(|error| Failure::Usage(error.to_string()))?;
+    let url = match is_secured {
+        true => secured::url(),
+        false => Url::parse(URL).map_err(|error| Failure::Usage(error.to_string()))?,
+    };
+    let times = Times::new(Instant::ZERO, WALL);
+    let qlog = flags.qlog.as_deref().map(|path| Log::create(path, times));
+    let mut qlog = qlog.transpose()?;
     let mut runs = Vec::new();
     let mut capture = Vec::new();
     for round in 0..u64::from(flags.repeat) {
         for (visitor, &manner) in visitors.iter().zip(&manners) {
-            let (outcome, segments) = visitor.visit(Seed(flags.seed.unwrap_or(1).wrapping_add(round)))?;
+            let is_taped = is_quic(&manner) && (qlog.is_some() || flags.pcapng.is_some());
+            let taping = is_taped.then(Taping::default);
+            let seed = Seed(flags.seed.unwrap_or(1).wrapping_add(round));
+            let visited = visitor.visit(seed, taping.as_ref())?;
+            let timeline = visited.outcome.timeline;
             if voice.json {
-                let line = json::of(&url, manner, &outcome.timeline, None, flags.explain);
+                // Nobody checks certificates here.
+                let insecure = is_secured.then_some(true);
+                let mut line = json::of(&url, manner, &timeline, insecure, flags.explain);
+                line["wire"] = json::wire(&visited.figures);
                 output::print(&format!("{line}\n"))?;
             }
-            capture = segments;
+            capture = visited.capture;
+            let taped = taping
+                .and_then(|taping| taping.take(Some(secured::client_address()), secured::server_address()));
+            if let Some(taped) = taped.as_ref().filter(|_| flags.pcapng.is_some()) {
+                capture = taped.pcapng(times);
+            }
+            if let Some(qlog) = &mut qlog {
+                qlog.take(taped);
+            }
             runs.push(Run {
                 manner,
                 began: WALL,
                 peer: None,
                 dns: None,
-                timeline: outcome.timeline,
+                timeline,
                 race: None,
             });
         }
@@ -85,24 +108,49 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(path) = &flags.pcapng {
         written(path, &capture)?;
     }
+    if let Some(qlog) = qlog {
+        qlog.write(voice)?;
+    }
     say(flags, &url, &manners, &runs, voice)?;
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
+}
+
+fn is_quic(manner: &Manner) -> bool {
+    manner.mode == Mode::Http3
+}
+
+/// Refuses flags that no simulation of these modes can satisfy.
+fn possible(flags: &Flags, manners: &[Manner], is_secured: bool) -> Result<(), Failure> {
+    let refused = |why: &str| Err(Failure::Usage(why.to_owned()));
+    if matches!(flags.from, Some(Origin::Period(_))) {
+        if manners.iter().any(|manner| manner.mode.is_multiplexed()) {
+            return refused("the simulated servers of 1997 speak HTTP/1: `h2` and `h3` need --from weir");
+        }
+        if is_secured {
+            return refused("the simulated servers of 1997 have no TLS: `--https` needs --from weir");
+        }
+        if flags.first_bytes.is_some() {
+            return refused(
+                "the simulated servers of 1997 do not support ranges: `--first-bytes` needs --from weir",
+            );
+        }
+    }
+    if flags.tcp.is_some() && manners.iter().all(is_quic) {
+        return refused(
+            "`--tcp` has no effect here: `h3` uses QUIC; leave it out, or compare with a mode over TCP",
+        );
+    }
+    Ok(())
 }
 
 /// A client and server for repeated visits.
 enum Visitor {
     Period(Box<Ready>),
-    Today {
-        hosts: Box<Hosts>,
-        plan: Box<Plan>,
-        entries: Entries,
-        /// One server for all visits, as in a long-running process: later visits find its cache warm.
-        server: Box<Server>,
-    },
+    Today(Box<Today>),
 }
 
 impl Visitor {
-    fn new(flags: &Flags, manner: Manner, page: &Rc<Page>) -> Result<Visitor, Failure> {
+    fn new(flags: &Flags, manner: Manner, page: &Rc<Page>, is_secured: bool) -> Result<Visitor, Failure> {
         let name = flags.simulate.as_deref().unwrap_or_default();
         let network = Network::ALL.into_iter().find(|network| network.name() == name);
         match flags.from.unwrap_or(Origin::Weir) {
@@ -113,7 +161,7 @@ impl Visitor {
                         name.escape_debug()
                     ))
                 })?;
-                period(flags, manner, kind, network, page)
+                Ok(period(flags, manner, kind, network, page))
             }
             Origin::Weir => {
                 let hosts = match network {
@@ -131,55 +179,32 @@ impl Visitor {
                 // Virtual time costs nothing, and a modem takes longer than the default limit.
                 plan.limits.timeout = flags.timeout.unwrap_or(Duration::from_secs(900));
                 plan.limits.stall_timeout = flags.stall_timeout.unwrap_or(Duration::from_secs(300));
-                ready(hosts, plan)
+                let today = match is_secured {
+                    true => Today::secured(hosts, plan)?,
+                    false => Today::clear(hosts, plan)?,
+                };
+                Ok(Visitor::Today(Box::new(today)))
             }
         }
     }
 
-    fn visit(&self, seed: Seed) -> Result<(Outcome, Vec<u8>), Failure> {
+    /// `taping` records what a visit over QUIC sends and receives.
+    fn visit(&self, seed: Seed, taping: Option<&Taping>) -> Result<Visited, Failure> {
         match self {
             Visitor::Period(ready) => {
                 let visit = ready.visit(seed);
-                Ok((visit.outcome, visit.capture))
+                Ok(Visited {
+                    figures: visit.figures,
+                    outcome: visit.outcome,
+                    capture: visit.capture,
+                })
             }
-            Visitor::Today {
-                hosts,
-                plan,
-                entries,
-                server,
-            } => {
-                let (_, outcome, capture) = over(
-                    hosts,
-                    Plan::clone(plan),
-                    entries.clone(),
-                    None,
-                    hosted(server),
-                    seed,
-                );
-                Ok((outcome, capture))
-            }
+            Visitor::Today(today) => today.taped(seed, taping),
         }
     }
 }
 
-fn period(
-    flags: &Flags,
-    manner: Manner,
-    server: Kind,
-    network: Network,
-    page: &Rc<Page>,
-) -> Result<Visitor, Failure> {
-    if manner.mode == Mode::Http2 {
-        return Err(Failure::Usage(
-            "the simulated servers of 1997 speak HTTP/1: `h2` needs --from weir".to_owned(),
-        ));
-    }
-    if flags.first_bytes.is_some() {
-        return Err(Failure::Usage(
-            "the simulated servers of 1997 do not support ranges: `--first-bytes` needs --from weir"
-                .to_owned(),
-        ));
-    }
+fn period(flags: &Flags, manner: Manner, server: Kind, network: Network, page: &Rc<Page>) -> Visitor {
     let case = Case {
         network,
         server,
@@ -192,7 +217,7 @@ fn period(
             ..Variation::NONE
         },
     };
-    Ok(Visitor::Period(Box::new(Ready::new(case, page))))
+    Visitor::Period(Box::new(Ready::new(case, page)))
 }
 
 fn parsed(link: &str) -> Result<Profile, Failure> {
@@ -201,31 +226,80 @@ fn parsed(link: &str) -> Result<Profile, Failure> {
         .map_err(|error| Failure::Usage(format!("`{}`: {error}", link.escape_debug())))
 }
 
-/// Prepares a visitor with a first visit over a fast network, which fills the server's cache, and the client's cache
-/// if the plan revalidates. A server with a cold cache loads each object on request and first sends what is pending,
-/// so each 304 leaves alone. Over the WAN, a pipelined revalidation took 83 packets with a cold server and 39 with a
-/// warm one. Since delayed ACKs have their interactive mode it takes 27, as over a real link.
-fn ready(hosts: Hosts, plan: Plan) -> Result<Visitor, Failure> {
-    let server = this_server()?;
-    let first = Plan {
-        revalidate: false,
-        ..plan.clone()
-    };
-    let fast = Hosts::today(Network::Lan);
-    let filled = over(&fast, first, Entries::new(), None, hosted(&server), Seed(1))
-        .1
-        .entries;
-    Ok(Visitor::Today {
-        hosts: Box::new(hosts),
-        entries: if plan.revalidate { filled } else { Entries::new() },
-        plan: Box::new(plan),
-        server: Box::new(server),
-    })
+/// This program's client and server, for repeated visits.
+struct Today {
+    hosts: Hosts,
+    plan: Plan,
+    /// The client's cache before each visit.
+    entries: Entries,
+    /// One server for all visits, as in a long-running process: later visits find its cache warm.
+    server: Server,
+    /// Processor time of the server per response; with TLS, none.
+    turn: Duration,
+    tls: Option<Identity>,
 }
 
-/// The server as an application of a simulated host.
-fn hosted(server: &Server) -> Box<dyn Application> {
-    Box::new(Hosted::new(server.clone(), TURN, WALL))
+impl Today {
+    /// Without TLS.
+    fn clear(hosts: Hosts, plan: Plan) -> Result<Today, Failure> {
+        Today::ready(hosts, plan, TURN, None)
+    }
+
+    /// With TLS; over QUIC if the mode is HTTP/3.
+    fn secured(hosts: Hosts, plan: Plan) -> Result<Today, Failure> {
+        Today::ready(hosts, plan, Duration::ZERO, Some(Identity::new()?))
+    }
+
+    /// Prepares visits with a first one over a fast network, which fills the server's cache, and the client's cache if the
+    /// plan revalidates. A server with a cold cache loads each object on request and first sends what is pending, so each
+    /// 304 leaves alone. Over the WAN, a pipelined revalidation took 83 packets with a cold server and 39 with a warm one.
+    /// Since delayed ACKs have their interactive mode it takes 27, as over a real link.
+    fn ready(hosts: Hosts, plan: Plan, turn: Duration, tls: Option<Identity>) -> Result<Today, Failure> {
+        let mut today = Today {
+            hosts: Hosts::today(Network::Lan),
+            plan: Plan {
+                revalidate: false,
+                ..plan.clone()
+            },
+            entries: Entries::new(),
+            server: this_server()?,
+            turn,
+            tls,
+        };
+        let filled = today.visit(Seed(1))?.outcome.entries;
+        if plan.revalidate {
+            today.entries = filled;
+        }
+        today.hosts = hosts;
+        today.plan = plan;
+        Ok(today)
+    }
+
+    fn visit(&self, seed: Seed) -> Result<Visited, Failure> {
+        self.taped(seed, None)
+    }
+
+    fn taped(&self, seed: Seed, taping: Option<&Taping>) -> Result<Visited, Failure> {
+        let (plan, entries) = (self.plan.clone(), self.entries.clone());
+        if let Some(tls) = &self.tls {
+            return tls.visit(&self.hosts, plan, entries, &self.server, seed, taping);
+        }
+        let hosted = Hosted::new(self.server.clone(), self.turn, WALL);
+        let (figures, outcome, capture) = over(&self.hosts, plan, entries, None, Box::new(hosted), seed);
+        Ok(Visited {
+            figures,
+            outcome,
+            capture,
+        })
+    }
+}
+
+/// The configuration of the simulated server.
+fn config() -> Config {
+    Config {
+        http2: Http2::All,
+        ..Config::default()
+    }
 }
 
 /// This program's server with the page.
@@ -234,20 +308,13 @@ fn this_server() -> Result<Server, Failure> {
         files: FILES.as_slice(),
         modified: UnixTime::from_secs(784_111_777),
     };
-    let config = Config {
-        http2: Http2::All,
-        ..Config::default()
-    };
-    Server::open(config, source, None, Seed(1))
+    Server::open(config(), source, None, Seed(1))
         .map_err(|error| Failure::System(format!("the simulated server: {error}")))
 }
 
-/// A visit of this program's client to its server between these hosts.
-///
-/// # Errors
-/// `System` if the server cannot be set up.
-pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Figures, Failure> {
-    let plan = Plan {
+/// The plan of a visit without flags.
+fn plain(manner: Manner, is_first: bool) -> Plan {
+    Plan {
         manner,
         connections: manner.mode.connections(),
         buffering: Buffering::DEFAULT,
@@ -264,19 +331,16 @@ pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Fi
             stall_timeout: Duration::from_secs(300),
             ..Limits::DEFAULT
         },
-    };
-    let Visitor::Today {
-        hosts,
-        plan,
-        entries,
-        server,
-    } = ready(hosts, plan)?
-    else {
-        return Err(Failure::System(
-            "the simulated visitor is of the wrong kind".to_owned(),
-        ));
-    };
-    Ok(over(&hosts, *plan, entries, None, hosted(&server), Seed(1)).0)
+    }
+}
+
+/// A visit of this program's client to its server between these hosts.
+///
+/// # Errors
+/// `System` if the server cannot be set up.
+pub(crate) fn between(hosts: Hosts, manner: Manner, is_first: bool) -> Result<Figures, Failure> {
+    let visited = Today::clear(hosts, plain(manner, is_first))?.visit(Seed(1))?;
+    Ok(visited.figures)
 }
 
 #[cfg(test)]
@@ -284,7 +348,14 @@ mod tests {
     use super::*;
     use crate::fetch::report;
     use client::explain::{Cause, explain, hints, sums};
+    use client::fetch::Outcome;
+    use netsim::Application;
     use units::Bytes;
+
+    /// The server as an application of a simulated host.
+    fn hosted(server: &Server) -> Box<dyn Application> {
+        Box::new(Hosted::new(server.clone(), TURN, WALL))
+    }
 
     struct Seen {
         outcome: Outcome,
@@ -292,24 +363,7 @@ mod tests {
     }
 
     fn plan_of(manner: &str) -> Plan {
-        let manner: Manner = manner.parse().expect("a manner");
-        Plan {
-            manner,
-            connections: manner.mode.connections(),
-            buffering: Buffering::DEFAULT,
-            user_agent: USER_AGENT.to_owned(),
-            fields: Vec::new(),
-            cookies: Vec::new(),
-            revalidate: false,
-            first_bytes: None,
-            embedded: true,
-            priorities: Priorities::default(),
-            stream_window: STREAM_WINDOW,
-            limits: Limits {
-                timeout: Duration::from_secs(900),
-                ..Limits::DEFAULT
-            },
-        }
+        plain(manner.parse().expect("a manner"), true)
     }
 
     fn visit(network: Network, manner: &str) -> Seen {
@@ -369,15 +423,12 @@ mod tests {
             revalidate: true,
             ..plan_of("pipelined")
         };
-        let visitor = ready(Hosts::today(Network::Wan), plan).expect("ready");
-        let Visitor::Today {
-            hosts, plan, entries, ..
-        } = visitor
-        else {
-            panic!("another visitor");
+        let ready = Today::clear(Hosts::today(Network::Wan), plan).expect("ready");
+        let empty = Today {
+            server: this_server().expect("a server"),
+            ..ready
         };
-        let empty = this_server().expect("a server");
-        let cold = over(&hosts, *plan, entries, None, hosted(&empty), Seed(1)).0;
+        let cold = empty.visit(Seed(1)).expect("a visit").figures;
         // The byte counts are equal; each of the 42 responses has its own packet.
         assert!(
             cold.down.packets >= warm.down.packets + 20.0,

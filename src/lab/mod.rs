@@ -7,6 +7,7 @@ mod doctor;
 mod heidemann;
 mod hosts;
 mod occupy;
+mod since;
 mod w3c;
 mod windows;
 
@@ -36,6 +37,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         Command::W3c(flags) => w3c::run(flags, voice),
         Command::Heidemann(flags) => heidemann::run(flags, voice),
         Command::Hosts(flags) => hosts::run(flags, voice),
+        Command::Since(flags) => since::run(flags, voice),
         Command::Content => content::run(voice),
         Command::Windows(flags) => windows::run(flags, voice),
         Command::Occupy(flags) => occupy::run(flags, voice),

@@ -8,6 +8,7 @@ use crate::voice::Voice;
 use client::plan::{Manner, Mode};
 use load::site::microscape::TagCase;
 use repro::closing::{Closing, closing, nagle};
+use repro::costs::Costs;
 use repro::page::microscape;
 use repro::server::Ending;
 use repro::tables::{self, Initial, MANNERS, Modem, RECALLED, RECOVERED, Row};
@@ -23,11 +24,23 @@ const DOCUMENT: &str = "003";
 /// Runs the command.
 ///
 /// # Errors
-/// `System` if the report cannot be written.
+/// `Usage` for an unknown time or a table that has none, `System` if the report cannot be written.
 pub(super) fn run(flags: &W3cFlags, voice: &Voice) -> Result<(), Failure> {
     let page = Rc::new(microscape(TagCase::Lower));
-    let wants = |table| flags.table.is_empty() || flags.table.contains(&table);
+    let costs = costs(flags)?;
+    let is_changed = !flags.set.is_empty();
+    let wants = |table| match &flags.table[..] {
+        [] => !is_changed || has_costs(table),
+        wanted => wanted.contains(&table),
+    };
     let mut text = String::new();
+    if is_changed {
+        text += &if voice.json {
+            lines(flags.set.iter().map(changed_json))
+        } else {
+            changed(&flags.set)
+        };
+    }
     if wants(Table::Number(3)) {
         let columns = tables::initial(&page, flags.runs);
         text += &if voice.json {
@@ -37,7 +50,7 @@ pub(super) fn run(flags: &W3cFlags, voice: &Voice) -> Result<(), Failure> {
         };
     }
     for number in (4..=9).filter(|&number| wants(Table::Number(number))) {
-        let rows = tables::rows(&page, flags.runs, |row| row.table == number);
+        let rows = tables::rows(&page, flags.runs, costs, |row| row.table == number);
         text += &if voice.json {
             lines(rows.iter().map(|row| row_json(row, flags.runs)))
         } else {
@@ -85,6 +98,35 @@ pub(super) fn run(flags: &W3cFlags, voice: &Voice) -> Result<(), Failure> {
         assumptions()
     };
     print(&text)
+}
+
+/// Whether the table is simulated with the fitted processor times, which can be changed.
+fn has_costs(table: Table) -> bool {
+    matches!(table, Table::Number(4..=9))
+}
+
+/// The processor times of Tables 4 to 9.
+fn costs(flags: &W3cFlags) -> Result<Costs, Failure> {
+    if !flags.set.is_empty() && flags.table.iter().any(|table| !has_costs(*table)) {
+        return Err(Failure::Usage(
+            "--set changes Tables 4 to 9 only; leave out the other tables".to_owned(),
+        ));
+    }
+    Costs::FITTED
+        .with(&flags.set)
+        .map_err(|why| Failure::Usage(format!("--set: {why}")))
+}
+
+fn changed(set: &[(String, f64)]) -> String {
+    let words: Vec<String> = set
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!("Not the fitted processor times: {}\n\n", words.join(" "))
+}
+
+fn changed_json((name, value): &(String, f64)) -> Value {
+    json!({ "event": "changed", "document": DOCUMENT, "name": name, "value": value })
 }
 
 fn lines(values: impl Iterator<Item = Value>) -> String {

@@ -219,20 +219,21 @@ fn report_udp(udp: &UdpTally) {
     let for_flows = udp.evicted.saturating_sub(udp.evicted_for_descriptors);
     if for_flows > 0 {
         tracing::warn!(
-            "{for_flows} UDP flows were replaced by newer ones, so answers to them were lost; udp-flows=N sets how many \
-             there may be"
+            "{for_flows} UDP flows were replaced by newer ones, so later answers to them were lost: as many were open as \
+             udp-flows allows; raise it"
         );
     }
     if udp.evicted_for_descriptors > 0 {
         tracing::warn!(
-            "{} UDP flows were replaced by newer ones, so answers to them were lost: this process may not open more files; \
-             raise the limit (ulimit -n)",
+            "{} UDP flows were replaced by newer ones, so later answers to them were lost: this process may not open more \
+             files; raise the limit (ulimit -n)",
             udp.evicted_for_descriptors
         );
     }
     if udp.fragments > 0 {
         tracing::warn!(
-            "{} fragments of UDP datagrams were dropped: a link relays only datagrams that fit into its MTU",
+            "{} fragments of UDP datagrams were dropped: a link relays only datagrams that fit into its MTU; raise mtu, or \
+             send shorter ones",
             udp.fragments
         );
     }

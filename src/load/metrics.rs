@@ -5,11 +5,12 @@
 
 use super::report::Report;
 use crate::cli::load::CollectorFlags;
-use crate::collector::{Collector, SCOPE};
+use crate::collector::{self, Collector, SCOPE};
 use crate::failure::Failure;
 use ::load::record::Second;
-use otlp::answer::{self, Verdict};
-use otlp::metric::{Distribution, METRICS_AT, Metrics, Name, Span};
+use otlp::answer::Verdict;
+use otlp::export::Resource;
+use otlp::metric::{Distribution, Interval, METRICS_AT, Metrics, Name};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};
 use server::config::Otlp;
@@ -58,12 +59,12 @@ const COUNTS: [Count; 8] = [
         None,
         |second| second.bytes,
     ),
-    (ERRORS, Some(("class", "3xx")), |second| second.replies_3xx),
-    (ERRORS, Some(("class", "4xx")), |second| second.replies_4xx),
-    (ERRORS, Some(("class", "5xx")), |second| second.replies_5xx),
+    (REPLIES, Some(("class", "3xx")), |second| second.replies_3xx),
+    (REPLIES, Some(("class", "4xx")), |second| second.replies_4xx),
+    (REPLIES, Some(("class", "5xx")), |second| second.replies_5xx),
 ];
 
-const ERRORS: Name<'static> = name(
+const REPLIES: Name<'static> = name(
     "weir.load.replies",
     "Complete responses with a status of this class",
     "{response}",
@@ -124,7 +125,15 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
             collector.place()
         ))
     };
-    for content in requests(report, collector) {
+    let run = &report.run;
+    let rank = run.rank.to_string();
+    let attributes = [
+        ("weir.load.peer", run.peer.as_str()),
+        ("weir.load.mode", run.mode.as_str()),
+        ("weir.load.rank", rank.as_str()),
+    ];
+    let start = nanos(run.started_at + run.warmup_s);
+    for content in requests(report.seconds(), start, &attributes, &collector.resource()) {
         let mut failed = 0;
         loop {
             let (why, after) = match collector.send(&content) {
@@ -149,8 +158,7 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
             if failed == ATTEMPTS {
                 return Err(refused(why));
             }
-            let fraction = f64::from(clock::wall().nanos % 1_000_000) / 1_000_000.0;
-            let until = clock::now() + answer::pause(failed, after, fraction);
+            let until = clock::now() + collector::pause(failed, after);
             while clock::now() < until {
                 let signal = signals.wait(Some(until.since(clock::now())));
                 if signal.map_err(|error| refused(error.to_string()))? == Some(Signal::Stop) {
@@ -162,18 +170,14 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
     Ok(())
 }
 
-/// The content of each request.
-fn requests(report: &Report, collector: &Collector) -> Vec<Vec<u8>> {
-    let run = &report.run;
-    let rank = run.rank.to_string();
-    let about = [
-        ("weir.load.peer", run.peer.as_str()),
-        ("weir.load.mode", run.mode.as_str()),
-        ("weir.load.rank", rank.as_str()),
-    ];
-    let start = nanos(run.started_at + run.warmup_s);
-    let seconds = report.seconds();
-    let span = |number: usize| Span {
+/// The content of each request with seconds from `start` on, which is in nanoseconds of Unix time.
+fn requests(
+    seconds: &[Second],
+    start: u64,
+    attributes: &[(&str, &str)],
+    resource: Resource<'_>,
+) -> Vec<Vec<u8>> {
+    let until = |number: usize| Interval {
         start,
         time: start + 1_000_000_000 * (number as u64 + 1),
     };
@@ -186,10 +190,10 @@ fn requests(report: &Report, collector: &Collector) -> Vec<Vec<u8>> {
         for ((name, attribute, count), sum) in COUNTS.iter().zip(&mut sums) {
             let points = some.iter().map(|(number, second)| {
                 *sum += count(second);
-                (span(*number), *sum)
+                (until(*number), *sum)
             });
-            let points: Vec<(Span, u64)> = points.collect();
-            let attributes: Vec<(&str, &str)> = about.into_iter().chain(*attribute).collect();
+            let points: Vec<(Interval, u64)> = points.collect();
+            let attributes: Vec<(&str, &str)> = attributes.iter().copied().chain(*attribute).collect();
             metrics.sum(*name, &attributes, &points);
         }
         let counts: Vec<([u64; BOUNDS.len() + 1], f64)> = some
@@ -213,10 +217,10 @@ fn requests(report: &Report, collector: &Collector) -> Vec<Vec<u8>> {
                 counts,
                 sum: *sum,
             };
-            (span(*number), distribution)
+            (until(*number), distribution)
         });
-        metrics.histogram(DURATION, &about, &points.collect::<Vec<_>>());
-        metrics.request(&collector.resource(), SCOPE)
+        metrics.histogram(DURATION, attributes, &points.collect::<Vec<_>>());
+        metrics.request(resource, SCOPE)
     };
     numbered.chunks(SECONDS_MAX).map(request).collect()
 }
@@ -224,4 +228,54 @@ fn requests(report: &Report, collector: &Collector) -> Vec<Vec<u8>> {
 /// Seconds of Unix time as nanoseconds.
 fn nanos(seconds: f64) -> u64 {
     u64::try_from((seconds * 1e9) as i128).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use otlp::wire::{Fields, Value};
+
+    /// The messages and texts in this field.
+    fn inner(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
+        Fields(message).filter_map(move |field| match field {
+            (its, Value::Bytes(inner)) if its == number => Some(inner),
+            _ => None,
+        })
+    }
+
+    /// Time and value of each point of a sum.
+    fn points(request: &[u8], name: &str) -> Vec<(u64, u64)> {
+        let scopes = inner(request, 1).flat_map(|resource| inner(resource, 2));
+        let mut metrics = scopes.flat_map(|scope| inner(scope, 2));
+        let metric = metrics.find(|metric| inner(metric, 1).next() == Some(name.as_bytes()));
+        let sum = inner(metric.unwrap(), 7).next().unwrap();
+        let number = |point: &[u8], wanted: u32| {
+            let found = Fields(point).find_map(|field| match field {
+                (its, Value::Fixed64(number)) if its == wanted => Some(number),
+                _ => None,
+            });
+            found.unwrap()
+        };
+        inner(sum, 1)
+            .map(|point| (number(point, 3), number(point, 6)))
+            .collect()
+    }
+
+    #[test]
+    fn requests_of_a_long_run_count_from_one_start() {
+        let second = Second {
+            files: 2,
+            ..Second::default()
+        };
+        let requests = requests(&vec![second; SECONDS_MAX + 1], 5, &[], &[]);
+        let points: Vec<_> = requests
+            .iter()
+            .map(|request| points(request, "weir.load.files"))
+            .collect();
+        let [first, second] = &points[..] else {
+            panic!("{points:?}")
+        };
+        assert_eq!((first.len(), first[0]), (SECONDS_MAX, (1_000_000_005, 2)));
+        assert_eq!(second[..], [(601_000_000_005, 1_202)]);
+    }
 }

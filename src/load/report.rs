@@ -581,6 +581,9 @@ impl Report {
         for (trouble, count) in &self.errors {
             text += &format!(", {count} {}", trouble.name());
         }
+        if let Some(fault) = &self.run.record.handshake_fault {
+            text += &format!("\n  first failed TLS handshake: {fault}");
+        }
         if self.has_other_answers() {
             text += &format!("\n  responses: {}", self.answers());
         }

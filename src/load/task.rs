@@ -20,6 +20,7 @@ use ::load::request_source::{Dealt, RequestSource, Step};
 use ::load::requests::{arriving, clients};
 use ::load::run::{Share, StepName};
 use ::load::scenario::Script;
+use ::load::shares::{Expected, expected};
 use ::load::surge::Surge;
 use ::load::webstone::List;
 use ::load::work::Work;
@@ -791,26 +792,14 @@ impl Task {
                     .saturating_mul(flags.how.users_per_connection),
             })
         };
-        let mut shares = vec![Share::NONE; place.size as usize];
-        let mut dealt = Dealt::new(self.source());
-        let all = self.process(0, 1).into_iter().flatten();
-        let mut drawn = 0;
-        for (number, at) in all.take_while(|&(_, at)| at < flags.asked.span()) {
-            drawn += u64::from(at >= flags.asked.warmup);
-            let object = dealt.object(&self.work, number);
-            let object = match self.script() {
-                Some(script) => script.scenario_of(object.into()),
-                None => object as usize,
-            };
-            let files = &self.work.objects[object];
-            let bytes = files.iter().map(|&file| self.work.files[file as usize].bytes);
-            shares[(number % size) as usize].add(&Share {
-                users: 0,
-                objects: Some(1),
-                files: Some(files.len() as u64),
-                bytes: bytes.sum(),
-            });
-        }
+        let Expected { shares, drawn } = expected(
+            self.process(0, 1),
+            Dealt::new(self.source()),
+            &self.work,
+            self.script().map(Arc::as_ref),
+            [flags.asked.warmup, flags.asked.span()],
+            place.size,
+        );
         Split {
             models: (0..threads as u64).filter_map(model).collect(),
             shares,

@@ -3,7 +3,7 @@
 
 use super::access_log::AccessLogs;
 use super::tls::Tls;
-use super::{choices, open, rights};
+use super::{choices, open, qlog, rights};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::output;
@@ -41,6 +41,9 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = config.record.as_deref().and_then(cannot_be_written) {
         return Err(flags.blame("record", why));
     }
+    if let Some(why) = qlog::refusal(&config) {
+        return Err(flags.blame("qlog", why));
+    }
     let logs = config.access_logs();
     let sockets = logs.iter().filter_map(|log| log.socket().ok().flatten());
     let sockets = sockets.map(|socket| ("access-log", socket));
@@ -63,6 +66,9 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
         return Err(flags.blame_file("balance-record", why));
     }
     Tls::open(&config, flags, None, &Secret::default())?;
+    let doubts = config
+        .upload_warnings()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let server = open(
         choices::without(config),
         Interprocess::default(),
@@ -79,6 +85,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     let warnings: Vec<String> = missing
         .iter()
         .map(|page| flags.blame_page(page).to_string())
+        .chain(doubts)
         .collect();
     if voice.json {
         output::line(serde_json::json!({

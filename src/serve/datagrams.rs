@@ -8,6 +8,7 @@
 //! forks, and keeps them: a process that takes the place of one that died has its sockets, inbox and number. It answers
 //! what still names the dead one's connections with a stateless reset (RFC 9000 section 10.3), so clients learn it at once.
 
+use super::qlog::Qlog;
 use super::refused;
 use super::sockets::{self, Given};
 use super::strategy::Choice;
@@ -88,6 +89,7 @@ pub(super) fn bind(
     listeners: &[Vec<Listener>],
     given: &mut Given,
     count: usize,
+    qlog: Option<&Qlog>,
 ) -> Result<Vec<Sockets>, Failure> {
     // What is not used here is closed: the predecessor would wait for datagrams that nobody passes on.
     let mut inherited = std::mem::take(&mut given.datagrams);
@@ -96,7 +98,7 @@ pub(super) fn bind(
         mut channels,
     } = std::mem::take(&mut given.forwarding);
     let opened = match tls.filter(|_| is_wanted(config, tls, listeners)) {
-        Some(tls) => open(config, tls, listeners, &mut inherited, process, count),
+        Some(tls) => open(config, tls, listeners, &mut inherited, process, count, qlog),
         None => Ok(Vec::new()),
     };
     match opened {
@@ -161,6 +163,7 @@ fn open(
     inherited: &mut Vec<inherit::Datagrams>,
     process: u16,
     count: usize,
+    qlog: Option<&Qlog>,
 ) -> Result<Vec<Sockets>, Failure> {
     let bound: Vec<Address> = listeners.iter().flatten().map(Listener::address).collect();
     let bound: Vec<&Address> = bound.iter().collect();
@@ -192,7 +195,8 @@ fn open(
                 ..bounds
             },
         );
-        let shared = shared.of_process(process);
+        let recorder = qlog.map(|qlog| qlog.at(address));
+        let shared = shared.of_process(process).recorded_by(recorder);
         shared
             .check()
             .map_err(|why| Failure::Usage(format!("http3: {why}")))?;

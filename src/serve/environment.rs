@@ -2,8 +2,10 @@
 //! the others from memory, because they may be secrets of other programs.
 //!
 //! This is an allow list, because names do not reveal secrets. An upgrade in place starts the new program with these
-//! variables only. So all of `WEIR_*` stays, including flags that only a newer version knows.
+//! variables only. So all of `WEIR_*` stays, including flags that only a newer version knows. Of `OTEL_*`, those stay that
+//! `cli::otel` reads, also at a reload.
 
+use crate::cli::otel;
 use std::io;
 
 /// Names to keep: of search paths and folders, the terminal, the locale and the service manager.
@@ -49,7 +51,8 @@ pub(super) fn forget_the_rest() -> io::Result<usize> {
 }
 
 fn is_kept(name: &[u8]) -> bool {
-    NAMES.iter().any(|kept| kept.as_bytes() == name)
+    let mut names = NAMES.iter().chain(&otel::VARIABLES);
+    names.any(|kept| kept.as_bytes() == name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
         || name.ends_with(SUFFIX.as_bytes())
 }
@@ -67,6 +70,7 @@ mod tests {
             "LC_ALL",
             "TZ",
             "ASAN_OPTIONS",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
         ] {
             assert!(is_kept(name.as_bytes()), "{name}");
         }
@@ -74,6 +78,7 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "DATABASE_URL",
             "PATHS",
+            "OTEL_PYTHON_LOG_LEVEL",
             "SSH_AUTH_SOCK",
             "",
         ] {

@@ -29,6 +29,7 @@ mod managed;
 mod manager;
 mod passwords;
 mod processes;
+mod qlog;
 mod report;
 mod rights;
 mod sockets;
@@ -51,6 +52,7 @@ use descriptors::Shares;
 use drivers::Drivers;
 use managed::{Managed, Tending};
 use manager::Heart;
+use qlog::Qlog;
 use report::Started;
 use rights::Rights;
 use runtime::control::Control;
@@ -177,12 +179,14 @@ fn serve(
     cache_folder::prepare(&config)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
+    let qlog = Qlog::open(&config, flags)?;
     let datagrams = datagrams::bind(
         &config,
         tls.as_deref(),
         &listeners,
         &mut given,
         datagrams::threads(),
+        qlog.as_ref(),
     )?;
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
@@ -205,6 +209,10 @@ fn serve(
     let explained = |failure: Failure| failure.with(|text| rights.hint(text));
     rights.refuse(&config, flags).map_err(explained)?;
     let logs = AccessLogs::open(&config, &AccessLogs::default()).map_err(explained)?;
+    if let Some(qlog) = &qlog {
+        qlog.announce(&config, flags, !datagrams.is_empty())
+            .map_err(explained)?;
+    }
     let handed_on = datagrams::hand_on(&datagrams);
     let over_udp = datagrams::addresses(&datagrams);
     let exporter = Arc::new(Exporter::new(Target::of(&config).map_err(explained)?));
@@ -261,6 +269,7 @@ fn serve(
         logs,
         earlier_logs: Vec::new(),
         exporter,
+        qlog,
         descriptors: shares.total,
         rights,
         watch,
@@ -518,8 +527,9 @@ impl Role {
     }
 
     fn beat(&mut self, now: Instant) {
-        if let Role::Whole { heart, .. } = self {
+        if let Role::Whole { heart, upgrade, .. } = self {
             heart.beat(now);
+            upgrade.watch_over();
         }
     }
 }
@@ -533,6 +543,8 @@ struct Operator<'a> {
     earlier_logs: Vec<Arc<AccessLog>>,
     /// Where spans go.
     exporter: Arc<Exporter>,
+    /// Logs of the packets of HTTP/3.
+    qlog: Option<Qlog>,
     /// The descriptor limit of this process.
     descriptors: u64,
     rights: Rights,
@@ -775,6 +787,9 @@ impl Operator<'_> {
             .reload(next, logs.sink())
             .map_err(|error| unservable(&error, self.flags))?;
         self.exporter.install(target);
+        if let Some(qlog) = &self.qlog {
+            qlog.look_again();
+        }
         if let Some((tls, fresh, watch)) = certificates {
             tls.install(fresh);
             self.watch = watch;
@@ -955,7 +970,9 @@ impl Operator<'_> {
         logs().for_each(|log| log.close());
         self.exporter.close();
         let until = until.max(clock::now() + LOG_GRACE);
-        while !logs().all(|log| log.is_finished()) || !self.exporter.is_finished() {
+        let are_packets_written = || self.qlog.as_ref().is_none_or(Qlog::is_finished);
+        let is_finished = || logs().all(|log| log.is_finished()) && are_packets_written();
+        while !is_finished() || !self.exporter.is_finished() {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;

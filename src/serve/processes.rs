@@ -31,6 +31,7 @@ use super::drivers::Drivers;
 use super::managed::Managed;
 use super::manager::{self, Heart};
 use super::profile;
+use super::qlog::Qlog;
 use super::report::{self, Started};
 use super::rights::Rights;
 use super::sockets::{self, Given};
@@ -75,6 +76,8 @@ const DEATHS_AT_START: u32 = 5;
 const WAITING_MAX: usize = 32;
 /// Time beyond their grace after which members are killed.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a draining server looks whether the process that took over still runs.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs `weir serve` until it exits. `predecessor` is taken once all members serve.
 ///
@@ -103,12 +106,14 @@ pub(super) fn run(
     let managed = Managed::open(&config, flags)?;
     let watch = Watch::new(&config, clock::now());
     let tls = Tls::open(&config, flags, managed.as_ref(), &given.secret)?.map(Arc::new);
+    let qlog = Qlog::open(&config, flags)?;
     let mut datagrams = match datagrams::refusal(choice) {
         None => {
             let mut fitted = config.clone();
             fit(&mut fitted, &shares);
             let listeners = std::slice::from_ref(&listeners);
-            datagrams::bind(&fitted, tls.as_deref(), listeners, &mut given, choice.workers)?
+            let (count, qlog) = (choice.workers, qlog.as_ref());
+            datagrams::bind(&fitted, tls.as_deref(), listeners, &mut given, count, qlog)?
         }
         Some(_) => {
             // The predecessor would wait for datagrams that nobody passes on.
@@ -132,6 +137,10 @@ pub(super) fn run(
     // of an upgrade must be able to open with these rights.
     let program = Program::of_this_process();
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
+    if let Some(qlog) = &qlog {
+        qlog.announce(&config, flags, !datagrams.is_empty())
+            .map_err(|failure| failure.with(|text| rights.hint(text)))?;
+    }
     let control = open_control(&config, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         prefork.watch(watched(control)?);
@@ -160,6 +169,7 @@ pub(super) fn run(
         predecessor,
         listeners,
         datagrams,
+        qlog,
         forwarding,
         prefork,
         adaptation,
@@ -246,6 +256,8 @@ struct Founder<'a> {
     listeners: Vec<Listener>,
     /// The UDP sockets of HTTP/3, of all members.
     datagrams: Vec<Sockets>,
+    /// Logs of the packets of HTTP/3; members inherit them before anything is logged.
+    qlog: Option<Qlog>,
     /// The ends of channels to the members that a successor is to have.
     forwarding: Forwarding,
     prefork: Prefork,
@@ -326,6 +338,7 @@ impl Founder<'_> {
             predecessor,
             listeners,
             datagrams,
+            qlog,
             forwarding,
             prefork,
             knobs,
@@ -369,6 +382,7 @@ impl Founder<'_> {
                 listeners,
                 datagrams,
                 http3_port,
+                qlog: qlog.clone(),
                 tls: tls.clone(),
                 watch: watch.clone(),
                 managed: managed.clone(),
@@ -650,9 +664,11 @@ impl Founder<'_> {
         self.prefork.ask(why);
         while self.prefork.members().next().is_some() {
             let left = Some(until.since(clock::now()));
-            let patience = [left, self.heart.patience(clock::now())];
+            let look = self.upgrade.is_followed().then_some(LOOK);
+            let patience = [left, self.heart.patience(clock::now()), look];
             let news = self.wait(patience.into_iter().flatten().min())?;
             self.heart.beat(clock::now());
+            self.upgrade.watch_over();
             match news {
                 News::Wanted(Signal::Stop) => {
                     tracing::warn!(
@@ -684,6 +700,7 @@ struct Work {
     datagrams: Vec<Sockets>,
     /// The port of HTTP/3, if there is any.
     http3_port: Option<u16>,
+    qlog: Option<Qlog>,
     tls: Option<Arc<Tls>>,
     watch: Option<Watch>,
     managed: Option<Managed>,
@@ -699,6 +716,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         listeners,
         datagrams,
         http3_port,
+        qlog,
         tls,
         watch,
         managed,
@@ -738,6 +756,7 @@ fn live(member: Member, flags: &Flags, group: &Group, shares: &Shares, work: Wor
         logs,
         earlier_logs: Vec::new(),
         exporter,
+        qlog,
         descriptors: shares.total,
         rights,
         tls,

@@ -4,7 +4,7 @@
 //! Roots, log and configuration are opened after that, with the remaining rights, also at start. So if they can be
 //! opened at start, they can be opened at every reload.
 
-use super::{access_log, cache_folder, choices, managed, tls};
+use super::{access_log, cache_folder, choices, managed, qlog, tls};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use runtime::fs::WriteFolder;
@@ -410,6 +410,9 @@ fn reach(
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());
+    // Its files are counted.
+    let qlog = qlog::folder(config);
+    read.extend(qlog.clone());
     let mut read: Vec<PathBuf> = read.into_iter().collect();
     read.extend(SYSTEM_READ.map(PathBuf::from));
     if !config.domain.is_empty() || has_names(config) {
@@ -438,6 +441,7 @@ fn reach(
     let key_log = config.tls_key_log.as_deref().map(folder);
     let mut write: Vec<PathBuf> = logs.into_iter().chain(record).chain(key_log).collect();
     write.extend(choices::all(config).map(folder));
+    write.extend(qlog);
     write.push("/dev/null".into());
     let mut ports: Vec<u16> = listeners
         .iter()

@@ -9,7 +9,7 @@ use runtime::process::inherit::{Bounds, Datagrams, Forwarding, Legacy, Predecess
 use runtime::process::notify;
 use runtime::process::privilege::Account;
 use runtime::shaping::Shaping;
-use server::config::{Concurrency, Config, Listen};
+use server::config::{Concurrency, Config, Http3, Listen};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -166,7 +166,7 @@ fn open_group(
             .iter()
             .position(|(asked, _)| asked.as_ref() == Some(address))
         else {
-            let listener = Listener::bind(address.clone(), how).map_err(|error| taken(&error))?;
+            let listener = bind(address, how, config.http3 != Http3::Off).map_err(|error| taken(&error))?;
             listener.reserve(queues).map_err(|error| taken(&error))?;
             listeners.push(listener);
             continue;
@@ -186,6 +186,23 @@ fn open_group(
         }
     }
     Ok(listeners)
+}
+
+/// How often the kernel chooses a port until it is free for UDP, too.
+const CHOICES_MAX: usize = 16;
+
+/// Listens on an address. If the kernel chooses the port and HTTP/3 is wanted, it is one that UDP can have, too.
+fn bind(address: &Address, how: Listening, wants_udp: bool) -> io::Result<Listener> {
+    let is_chosen = address.tcp().is_some_and(|address| address.port() == 0);
+    let mut listener = Listener::bind(address.clone(), how)?;
+    for _ in 0..CHOICES_MAX {
+        let chosen = listener.address().tcp().filter(|_| is_chosen && wants_udp);
+        if chosen.is_none_or(|chosen| datagram::bind(chosen, 1, false).is_ok()) {
+            break;
+        }
+        listener = Listener::bind(address.clone(), how)?;
+    }
+    Ok(listener)
 }
 
 /// The configured size of send buffers in bytes; `None`: the kernel decides.

@@ -7,6 +7,7 @@ use runtime::listen::Address;
 use runtime::strategy::{Io, Manner, Refusal, Strategy, Writing, try_uring};
 use server::config::{Concurrency, Config, IoKind, Workers};
 use std::num::NonZeroUsize;
+use units::Duration;
 
 /// Blocking workers per usable core. Each serves one client and mostly waits, so there must be many more workers than
 /// cores.
@@ -107,20 +108,24 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
 fn dials_if_needed(choice: Choice, config: &Config) -> Result<Choice, Failure> {
     if config.has_uploads() && choice.is_of_processes() {
         return Err(Failure::Usage(format!(
-            "`{}` cannot store uploads: its processes would not know of each other's quota; use loops or loop, or remove the \
-             `[[uploads]]` rules",
+            "`{}` cannot store uploads: its processes would not know of each other's quota and locks; use loops or loop, or \
+             remove the `[[uploads]]` rules",
             choice.concurrency
         )));
     }
     if !config.has_proxies() || choice.strategy()?.can_dial() {
         return Ok(choice);
     }
-    let rules = match config.proxies().next() {
-        Some(_) => "use loops, loop or process-loops, or remove the `[[proxy]]` rules and `--proxy`",
-        None => "use loops or loop, or remove the `[[uploads]]` rules",
-    };
+    if config.proxies().next().is_none() {
+        return Err(Failure::Usage(format!(
+            "`{}` cannot store uploads: they pass through a second connection within the server, and its threads wait for one \
+             connection at a time; use loops or loop, or remove the `[[uploads]]` rules",
+            choice.concurrency
+        )));
+    }
     Err(Failure::Usage(format!(
-        "`{}` cannot open connections to upstreams: its threads wait for one connection at a time; {rules}",
+        "`{}` cannot open connections to upstreams: its threads wait for one connection at a time; use loops, loop or \
+         process-loops, or remove the `[[proxy]]` rules and `--proxy`",
         choice.concurrency
     )))
 }
@@ -204,6 +209,7 @@ fn manner(config: &Config) -> Manner {
                 Ok(0) | Err(_) => usize::MAX,
                 Ok(most) => most,
             },
+            pause: Duration::from_micros(behavior.write_micros.into()),
             copies: behavior.copies,
         },
         fresh_clock: behavior.fresh_date,
@@ -327,6 +333,37 @@ mod tests {
         assert!(groups(&mixed).is_err_and(|why| why.contains("worker processes")));
         let wrong = format!("{shared}[[listener]]\naddress = ':4'\nconcurrency = 'pool'\nio = 'uring'\n");
         assert!(groups(&wrong).is_err_and(|why| why.contains("[::]:4")));
+    }
+
+    #[test]
+    fn a_strategy_that_cannot_store_uploads_is_refused_with_the_reason() {
+        for (concurrency, reason) in [
+            ("loops", None),
+            ("loop", None),
+            ("process-loops", Some("quota and locks")),
+            ("processes", Some("quota and locks")),
+            ("pool", Some("one connection at a time")),
+            ("thread-per-connection", Some("one connection at a time")),
+            ("thread-per-request", Some("one connection at a time")),
+        ] {
+            let text = format!(
+                "root = '.'\nconcurrency = '{concurrency}'\n[[uploads]]\npath = '/dav/'\nopen = true\n"
+            );
+            let config = Config::from_toml(&text, "weir.toml").expect("a valid file");
+            let refused = choose_all(&config, 2)
+                .map(drop)
+                .map_err(|failure| failure.to_string());
+            match (refused, reason) {
+                (Ok(()), None) => {}
+                (Err(why), Some(reason)) => {
+                    assert!(
+                        why.contains(reason) && why.contains("cannot store uploads"),
+                        "{why}"
+                    );
+                }
+                (refused, _) => panic!("{concurrency}: {refused:?}"),
+            }
+        }
     }
 
     #[test]

@@ -7,12 +7,12 @@
 //! ```
 //! Nothing waits for the collector: a worker takes a lock for as long as it takes to append a buffer. A batch is sent once it is
 //! full, or once its first span has waited for the interval. One request is under way at a time. If the collector asks for it,
-//! or cannot be reached, the batch is sent again and again, while further spans wait in the queue. Once the queue is full, a
+//! or does not answer, the batch is sent again and again, while further spans wait in the queue. Once the queue is full, a
 //! batch that was sent [`ATTEMPTS`] times is dropped.
 
-use crate::collector::{Collector, SCOPE};
+use crate::collector::{self, Collector, SCOPE};
 use crate::failure::Failure;
-use otlp::answer::{self, Verdict};
+use otlp::answer::Verdict;
 use otlp::export::{self, TRACES_AT};
 use runtime::background::Background;
 use runtime::clock;
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{Duration, Instant};
 
-/// How often a batch is sent, at least, before it is given up for others that have no room.
+/// Attempts after which a batch is dropped if the queue is full.
 const ATTEMPTS: u32 = 6;
 
 /// How often to see whether a batch is due.
@@ -96,7 +96,6 @@ struct Queue {
     again: Option<Again>,
     /// No more spans come: all are sent at once, and what the collector does not take is dropped.
     is_closing: bool,
-    is_abandoned: bool,
     /// Counts that no worker knows yet.
     news: Delivered,
     /// `None`: the collector takes spans.
@@ -131,7 +130,7 @@ impl Queue {
 
     /// The next batch, if it is due, and how often it was sent before.
     fn next(&mut self, now: Instant) -> Option<(Arc<Target>, Spans, u32)> {
-        if !self.is_due(now) || self.is_abandoned {
+        if !self.is_due(now) {
             return None;
         }
         let target = Arc::clone(self.target.as_ref()?);
@@ -237,7 +236,6 @@ impl Exporter {
     /// Drops what was not sent. Follows [`Exporter::close`].
     pub(super) fn abandon(&self) {
         let mut queue = lock(&self.queue);
-        queue.is_abandoned = true;
         let held = queue.held;
         queue.clear();
         drop(queue);
@@ -282,7 +280,7 @@ fn send_due(queue: &Mutex<Queue>) {
             return;
         };
         let collector = &target.collector;
-        let content = export::traces(&collector.resource(), SCOPE, &spans.bytes);
+        let content = export::request(&collector.resource(), SCOPE, &spans.bytes);
         // A certificate may be replaced while this server runs, so every failure is worth another attempt.
         let outcome = collector.send(&content).map_err(|unanswered| unanswered.why);
         settle(&mut lock(queue), collector.place(), spans, failed, outcome);
@@ -298,7 +296,8 @@ fn settle(
     outcome: Result<(u16, Verdict), String>,
 ) {
     let count = u64::from(spans.count);
-    let (why, after, is_final) = match outcome {
+    let answers = |status: u16| format!("it answers with {status}");
+    let (why, after, is_final, follows) = match outcome {
         Ok((_, Verdict::Taken { rejected, message })) => {
             let rejected = rejected.min(count);
             queue.held -= count;
@@ -315,15 +314,23 @@ fn settle(
             }
             return;
         }
-        Ok((status, Verdict::Again { after })) => (format!("it answers with {status}"), after, false),
-        Ok((status, Verdict::Refused)) => (format!("it answers with {status}"), None, true),
-        Err(why) => (why, None, false),
+        Ok((status, Verdict::Again { after })) => {
+            (answers(status), after, false, "spans wait for it; see its log")
+        }
+        Ok((status, Verdict::Refused)) => (
+            answers(status),
+            None,
+            true,
+            "spans are lost; check `endpoint` and `header` in `[otlp]`, and the log of the collector",
+        ),
+        Err(why) => (
+            why,
+            None,
+            false,
+            "spans wait for it; start the collector, or correct `endpoint` in `[otlp]`",
+        ),
     };
     if queue.trouble.as_ref().is_none_or(|trouble| trouble.why != why) {
-        let follows = match is_final {
-            true => "spans are lost; check `endpoint` and `header` in `[otlp]`, and the log of the collector",
-            false => "spans wait for it; start the collector, or correct `endpoint` in `[otlp]`",
-        };
         tracing::warn!("traces: {place} takes no spans: {why}; {follows}");
         let lost = queue.trouble.take().map_or(0, |trouble| trouble.lost);
         queue.trouble = Some(Trouble { lost, why });
@@ -340,11 +347,10 @@ fn settle(
         }
         return;
     }
-    let fraction = f64::from(clock::wall().nanos % 1_000_000) / 1_000_000.0;
     queue.again = Some(Again {
         spans,
         failed,
-        at: clock::now() + answer::pause(failed, after, fraction),
+        at: clock::now() + collector::pause(failed, after),
     });
 }
 

@@ -2,8 +2,8 @@
 //! new program and hands over the sockets.
 //!
 //! ```text
-//!   NONE ── USR2: start the new program ──▶ UNDERWAY ── it serves ──▶ this process drains
-//!     ▲                                        │
+//!   NONE ── USR2: start the new program ──▶ UNDERWAY ── it serves ──▶ FOLLOWED: this process drains,
+//!     ▲                                        │                      and reports a crash of the new one
 //!     └── it fails, exits, takes too long, ────┘
 //!         or this process is told to stop: the new program is ended
 //! ```
@@ -26,6 +26,8 @@ pub(crate) struct Upgrade {
     datagrams: Vec<Datagrams>,
     bounds: Bounds,
     underway: Option<(Successor, Instant)>,
+    /// The new process, once it serves.
+    followed: Option<Successor>,
 }
 
 impl Upgrade {
@@ -36,6 +38,7 @@ impl Upgrade {
             datagrams: Vec::new(),
             bounds,
             underway: None,
+            followed: None,
         }
     }
 
@@ -107,7 +110,7 @@ impl Upgrade {
         let why = match successor.look() {
             Progress::Ready => {
                 let pid = successor.pid();
-                self.underway = None;
+                self.followed = self.underway.take().map(|(successor, _)| successor);
                 return Some(pid);
             }
             Progress::Starting if now < *until => return None,
@@ -124,6 +127,28 @@ impl Upgrade {
             let pid = successor.pid();
             drop(successor);
             tracing::error!("not upgraded, this process keeps serving; process {pid} ended: {why}");
+        }
+    }
+
+    /// Whether a new process has taken over, as far as is known.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.followed.is_some()
+    }
+
+    /// While this process drains: logs once if the new one has failed. Nobody accepts new connections then, because this
+    /// process has closed its sockets for TCP.
+    pub(crate) fn watch_over(&mut self) {
+        let Some(status) = self.followed.as_mut().and_then(Successor::ended) else {
+            return;
+        };
+        if let Some(successor) = self.followed.take()
+            && !status.success()
+        {
+            tracing::error!(
+                "the new process {} has ended ({status}): new connections are refused, and this process finishes its responses; \
+                 start Weir again (HTTP/3 needs the end of this process, too; TERM ends it sooner)",
+                successor.pid()
+            );
         }
     }
 }

@@ -201,10 +201,9 @@ fn plans(flags: &Flags) -> Result<Vec<(String, String, Plan)>, Failure> {
             .map_or("plan".to_owned(), |stem| stem.to_string_lossy().into_owned());
         return Ok(vec![(name, text, plan)]);
     }
-    let wanted = flags.name.map_or(&[][..], |name| name.studies());
     EMBEDDED
         .iter()
-        .filter(|(name, _)| wanted.contains(name))
+        .filter(|(name, _)| flags.names.iter().any(|wanted| wanted.studies().contains(name)))
         .map(|(name, text)| {
             let plan = parse(&format!("experiments/{name}.toml"), text)?;
             Ok(((*name).to_owned(), (*text).to_owned(), plan))
@@ -303,15 +302,9 @@ fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
 fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) -> Result<(), Failure> {
     let (documents, since) = apart(material.ledger);
     if voice.json {
-        let by_verdict = |entries: &[&Entry]| -> serde_json::Map<String, serde_json::Value> {
-            counts(entries)
-                .into_iter()
-                .map(|(verdict, count)| (verdict.name().to_owned(), count.into()))
-                .collect()
-        };
         let line = serde_json::json!({
             "event": "study", "done": tally.done, "kept": tally.kept, "not_run": tally.not_run,
-            "failed": tally.failed, "invalid": tally.invalid, "verdicts": by_verdict(&documents), "verdicts_since": by_verdict(&since),
+            "failed": tally.failed, "invalid": tally.invalid, "verdicts": report::by_verdict(&documents), "verdicts_since": report::by_verdict(&since),
             "seconds": seconds_by_arm(material), "report": out.join("report.html"),
         });
         return print(&format!("{line}\n"));

@@ -1,17 +1,19 @@
 //! `weir trace`: reads packets from a file, a pipe or an interface, has them analyzed, and reports the results. The
 //! crate `trace` interprets packets; here are files, formats and exit codes.
 
+pub(crate) mod compared;
 mod counters;
 mod datagrams;
 mod lines;
 mod plot;
-mod qlog;
+pub(crate) mod qlog;
 mod quic;
 mod rank;
 mod report;
-mod secrets;
+pub(crate) mod secrets;
 mod security;
 mod source;
+pub(crate) mod taped;
 mod text;
 mod unpack;
 mod words;
@@ -20,6 +22,8 @@ use crate::cli::trace::{Flags, Sheet};
 use crate::failure::Failure;
 use crate::voice::Voice;
 use ::trace::{Analyzer, ConnectionId, Fault, Filter, Frames, Limits, Options, ReadError, Thresholds};
+use compared::Compared;
+use qlog::{Qlog, Vantage};
 use report::Report;
 use std::io;
 
@@ -34,7 +38,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(directory) = &flags.plot {
         plot::prepare(directory)?;
     }
-    let mut report = Report::new(flags, voice, qlog::Qlog::create(flags)?);
+    let qlog = flags.qlog.as_deref();
+    let qlog = qlog
+        .map(|path| Qlog::create(path, Vantage::Network, "name one connection with --connection"))
+        .transpose()?;
+    let compared = flags.compare_qlog.as_deref().map(Compared::read).transpose()?;
+    let mut report = Report::new(flags, voice, qlog, compared);
     let mut analyzer = analyzer(flags, flags.connection);
     let ending = match (&flags.live, &flags.file) {
         (Some(interface), _) => source::live(interface, flags, voice, &mut analyzer, &mut report)?,
@@ -143,7 +152,7 @@ fn analyzer(flags: &Flags, record: Option<u64>) -> Analyzer {
             ..Thresholds::default()
         },
         record: record.filter(|_| wants_points).map(ConnectionId),
-        packets: flags.qlog.is_some(),
+        packets: flags.qlog.is_some() || flags.compare_qlog.is_some(),
     };
     let filter = Filter {
         ports: flags.port.clone(),

@@ -6,7 +6,7 @@ use super::security::{decryption, printable};
 use super::source::Ending;
 use super::text::{columns, of, spread};
 use super::words;
-use ::trace::{Quic, QuicDirection, Spread, Summary};
+use ::trace::{Decryption, Quic, QuicDirection, Spread, Summary};
 use std::fmt::Write;
 use tls::names;
 use units::Duration;
@@ -153,13 +153,22 @@ pub(super) fn connections(out: &mut String, book: &Book) {
             to.volume.datagrams,
             from.volume.payload,
             to.volume.payload,
-            from.lost + from.lost_before + to.lost + to.lost_before,
+            lost(q),
             time(rtt(q)),
             q.http.map_or("-".to_owned(), |http| http.requests.to_string()),
             milliseconds(listed.cost),
             end(q.end),
             described(q)
         );
+    }
+}
+
+/// Packets lost in both directions, or `-` where only the handshake could be read: acknowledgments are encrypted.
+fn lost(quic: &Quic) -> String {
+    let (from, to) = (&quic.from_client, &quic.from_server);
+    match from.lost + from.lost_before + to.lost + to.lost_before {
+        0 if !matches!(quic.decryption, Decryption::Done | Decryption::Stopped) => "-".to_owned(),
+        packets => packets.to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! bounded: lines are forgotten once written, and tables keep only the largest rows. Decides which results concern
 //! the reader, not what they are.
 
+use super::compared::{Compared, Comparison};
 use super::qlog::Qlog;
 use super::rank::Largest;
 use super::source::Ending;
@@ -75,10 +76,17 @@ pub(super) struct Report {
     has_found: bool,
     /// The file of --qlog.
     qlog: Option<Qlog>,
+    /// The log of --compare-qlog.
+    compared: Option<Compared>,
 }
 
 impl Report {
-    pub(super) fn new(flags: &Flags, voice: &Voice, qlog: Option<Qlog>) -> Report {
+    pub(super) fn new(
+        flags: &Flags,
+        voice: &Voice,
+        qlog: Option<Qlog>,
+        compared: Option<Compared>,
+    ) -> Report {
         let form = match flags.csv {
             _ if voice.json => Form::Json,
             Some(sheet) => Form::Csv(sheet),
@@ -103,6 +111,7 @@ impl Report {
             candidate: None,
             has_found: false,
             qlog,
+            compared,
         };
         let head = match form {
             Form::Text => String::new(),
@@ -152,6 +161,9 @@ impl Report {
         self.has_found |= self.only.is_some();
         if let Some(qlog) = &mut self.qlog {
             qlog.event(&event);
+        }
+        if let Some(compared) = &mut self.compared {
+            compared.event(&event);
         }
         if matches!(event, Event::Packet(_)) {
             return;
@@ -233,15 +245,24 @@ impl Report {
     /// # Errors
     /// The output cannot be written.
     pub(super) fn end(&mut self, summary: &Summary, series: &Series, ending: &Ending) -> io::Result<()> {
+        let compared = self.compared.take();
+        let compared = compared.map(|log| (log.comparisons(summary.start_ns), log));
         let last = match self.form {
-            Form::Json => lines::end(summary, ending),
+            Form::Json => {
+                let all = compared.iter().flat_map(|(all, _)| all).map(Comparison::json);
+                all.chain([lines::end(summary, ending)]).collect()
+            }
             Form::Csv(sheet) => lines::sheet(sheet, summary, series),
             Form::Text => {
                 let book = self.book();
-                match self.only {
+                let mut report = match self.only {
                     Some(_) => text::connection(&book, ending),
                     None => text::capture(&book, summary, ending),
+                };
+                if let Some((all, log)) = &compared {
+                    report.push_str(&log.text(all));
                 }
+                report
             }
         };
         self.put(&last);

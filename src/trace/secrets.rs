@@ -73,7 +73,7 @@ impl Suites for Ciphers {
 }
 
 /// Lets an analyzer open what it has secrets for.
-pub(super) fn equip(analyzer: &mut Analyzer) {
+pub(crate) fn equip(analyzer: &mut Analyzer) {
     analyzer.open_with(Box::new(Ciphers));
 }
 

@@ -16,6 +16,7 @@ mod udp;
 mod visits;
 
 use crate::cli::{WEIR, text, weir};
+use crate::fixture::Refusing;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -107,11 +108,8 @@ fn a_refusal_outside_is_a_refusal_inside() {
     if no_links() {
         return;
     }
-    // Bound and dropped: nobody listens there.
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port")
-        .port();
+    let closed = Refusing::new();
+    let port = closed.address().port();
     let output = bash(&["rtt=2ms"], &format!("exec 3<>/dev/tcp/198.18.0.1/{port}"));
     assert!(
         text(&output.stderr).contains("refused"),
@@ -175,7 +173,7 @@ fn assert_gone(mark: &str) {
             .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
             .any(|line| text(&line).contains(mark))
     };
-    let limit = Instant::now() + Duration::from_secs(10);
+    let limit = Instant::now() + Duration::from_secs(60);
     while lives() {
         assert!(Instant::now() < limit, "{mark} outlived its link");
         std::thread::yield_now();

@@ -1,5 +1,6 @@
 //! `weir link --proxy`: works without namespaces, says what it is, delays and paces, refuses what it cannot do.
 
+use crate::fixture::Refusing;
 use crate::link::{echo, text, weir};
 use serde_json::Value;
 use std::io::Write;
@@ -71,12 +72,12 @@ fn ends_and_refusals_travel() {
             let _ = stream.write_all(b"bye\n");
         }
     });
-    let output = proxied(&["rtt=4ms"], port, "exec 3<>$at; timeout 5 cat <&3");
+    let output = proxied(&["rtt=4ms"], port, "exec 3<>$at; timeout 60 cat <&3");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "bye\n");
-    let unused = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = unused.expect("a port").port();
-    let output = proxied(&["rtt=4ms"], port, "exec 3<>$at; timeout 5 cat <&3");
+    let unused = Refusing::new();
+    let port = unused.address().port();
+    let output = proxied(&["rtt=4ms"], port, "exec 3<>$at; timeout 60 cat <&3");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("reset"), "{}", text(&output.stderr));
     assert_eq!(proxied(&["lan"], port, "exit 7").status.code(), Some(7));

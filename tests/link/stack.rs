@@ -1,6 +1,7 @@
 //! `weir link --stack`: real programs whose connections cross the link by the TCP of another stack. What that stack does is
 //! read in the link's own capture; what the programs notice of it is what they would notice of a network.
 
+use crate::fixture::Refusing;
 use crate::link::capture::{Segment, segments};
 use crate::link::{WEIR, bash, echo, no_links, text, weir};
 use serde_json::Value;
@@ -75,26 +76,29 @@ fn the_command_acknowledges_when_its_stack_does() {
     // Stack of the command's host, its delayed-ACK time in seconds.
     for (near, delay) in [("solaris-2.5", 0.05), ("windows-nt-4.0", 0.2)] {
         let stacks = format!("{near},4.4bsd");
-        // The connection stays open: a FIN would carry the acknowledgment.
-        let (_, all) = get(
-            &["rtt=60ms", "--stack", &stacks],
-            100,
-            "while read -t 1 -u 3; do :; done",
-        );
-        let data = all
-            .iter()
-            .position(|it| it.is_down && it.payload > 0)
-            .expect("data");
-        let ack = all[data..]
-            .iter()
-            .find(|it| !it.is_down)
-            .expect("an acknowledgment");
-        let waited = ack.at - all[data].at;
-        assert_eq!(ack.payload, 0, "{near}");
-        assert!(
-            (delay - 0.005..delay + 0.04).contains(&waited),
-            "{near}: {waited}"
-        );
+        // It never comes too early; a busy machine may let it come late, but not each time.
+        let is_in_time = |_| {
+            // The connection stays open: a FIN would carry the acknowledgment.
+            let (_, all) = get(
+                &["rtt=60ms", "--stack", &stacks],
+                100,
+                "while read -t 1 -u 3; do :; done",
+            );
+            let data = all
+                .iter()
+                .position(|it| it.is_down && it.payload > 0)
+                .expect("data");
+            let ack = all[data..]
+                .iter()
+                .find(|it| !it.is_down)
+                .expect("an acknowledgment");
+            let waited = ack.at - all[data].at;
+            assert_eq!(ack.payload, 0, "{near}");
+            assert!(waited >= delay - 0.005, "{near}: {waited}");
+            println!("{near}: {waited} s");
+            waited < delay + 0.04
+        };
+        assert!((0..5).any(is_in_time), "{near}: {delay} s");
     }
 }
 
@@ -123,11 +127,8 @@ fn servers_outside_are_reached_and_refusals_come_back() {
     // One round trip for the handshake, one for the words.
     assert!(start.elapsed() >= Duration::from_millis(160));
 
-    // Bound and dropped: nobody listens there.
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port")
-        .port();
+    let closed = Refusing::new();
+    let port = closed.address().port();
     let start = Instant::now();
     let output = bash(
         &["rtt=80ms", "--stack", "4.4bsd"],
@@ -183,7 +184,7 @@ fn a_server_that_has_finished_still_hears_the_program() {
     // ends with the program.
     let script = format!(
         "exec 3<>/dev/tcp/198.18.0.1/{port}; cat <&3; printf heard >&3
-         timeout 20 sh -c 'until test -s {shown}; do sleep 0.01; done' && cat {shown}"
+         timeout 60 sh -c 'until test -s {shown}; do sleep 0.01; done' && cat {shown}"
     );
     let output = bash(&["rtt=10ms", "--stack", "sunos-4.1.3"], &script);
     assert_eq!(text(&output.stdout), "lastheard", "{}", text(&output.stderr));

@@ -3,9 +3,14 @@
 use super::*;
 
 fn http3_server(authority: &Authority) -> Server {
+    http3_server_with(authority, &[])
+}
+
+fn http3_server_with(authority: &Authority, more: &[&str]) -> Server {
     authority.issue("127.0.0.1", 2090);
     let (cert, key) = (authority.path("cert.pem"), authority.path("cert.key"));
-    authority.start(&["--http3", "--tls-cert", &cert, "--tls-key", &key])
+    let flags = ["--http3", "--tls-cert", &cert, "--tls-key", &key];
+    authority.start(&[&flags[..], more].concat())
 }
 
 fn assert_whole(line: &Value) {
@@ -73,6 +78,136 @@ fn a_load_is_measured() {
     }
 }
 
+/// The server ends each connection after its first requests, so there are several.
+#[test]
+fn connections_resume_unless_told_otherwise() {
+    let authority = Authority::new();
+    let server = http3_server_with(&authority, &["--max-requests-per-connection", "1"]);
+    let (url, ca) = (server.url("https"), authority.ca());
+    for (more, is_resumed) in [(&[][..], true), (&["--no-resumption"], false)] {
+        let line = json(&fetch(&url, &[&["--ca", &ca, "--h3-only"], more].concat()));
+        let opened = line["opened"].as_array().expect("connections");
+        let tls: Vec<&Value> = opened.iter().map(|one| &one["tls"]).collect();
+        assert!(tls.len() > 1, "{line}");
+        for (nth, tls) in tls.iter().enumerate() {
+            assert_eq!(tls["resumed"], nth > 0 && is_resumed, "{line}");
+            assert!(
+                tls["cipher_suite"]
+                    .as_str()
+                    .is_some_and(|suite| suite.starts_with("TLS_")),
+                "{line}"
+            );
+        }
+        let result = load(&url, &[&["--ca", &ca, "--http3"], more].concat());
+        let handshakes = result["handshake_ms"]["count"].as_u64().expect("a count");
+        assert!(handshakes > 10, "{result}");
+        let share = result["resumed_share"].as_f64().expect("a share");
+        assert!(if is_resumed { share > 0.5 } else { share == 0.0 }, "{result}");
+    }
+    let output = weir(&["fetch", &url, "--ca", &ca, "--h3-only"]);
+    let said = text(&output.stdout);
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("QUIC with TLS 1.3, TLS_"));
+    assert!(
+        line.is_some_and(|line| line.ends_with(" resumed") && !line.contains(" 0 of ")),
+        "{said}"
+    );
+}
+
+/// The client's own log of its packets, with their frames: of two connections at once, as the server ends each early.
+#[test]
+fn qlog_has_the_packets_of_a_fetch() {
+    let authority = Authority::new();
+    let server = http3_server_with(&authority, &["--max-requests-per-connection", "1"]);
+    let (url, ca, path) = (server.url("https"), authority.ca(), authority.path("fetch.qlog"));
+    let line = json(&fetch(
+        &url,
+        &["--ca", &ca, "--h3-only", "--explain", "--qlog", &path],
+    ));
+    let log: Value = serde_json::from_str(&fs::read_to_string(&path).expect("a file")).expect("JSON");
+    assert_eq!(log["qlog_version"], "0.3");
+    let traces = log["traces"].as_array().expect("traces");
+    let opened = line["opened"].as_array().expect("connections");
+    assert!(opened.len() > 1, "{line}");
+    assert_eq!(traces.len(), opened.len(), "{line}");
+    let mut answered = 0;
+    for trace in traces {
+        assert_eq!(trace["vantage_point"]["type"], "client");
+        let events = trace["events"].as_array().expect("events");
+        let times: Vec<f64> = events
+            .iter()
+            .map(|event| event["time"].as_f64().expect("a time"))
+            .collect();
+        assert!(times.is_sorted(), "{times:?}");
+        let of = |name: &'static str| events.iter().filter(move |event| event["name"] == name);
+        assert_eq!(of("connectivity:connection_started").count(), 1);
+        assert_eq!(events[0]["data"]["dst_port"], server.address.port());
+        assert!(events[0]["data"]["src_ip"].is_null(), "{}", events[0]);
+        // Every packet is opened with the keys of the client.
+        let frames =
+            |name| of(name).flat_map(|event| event["data"]["frames"].as_array().expect("an opened packet"));
+        let has = |name, kind: &str| frames(name).any(|frame| frame["frame_type"] == kind);
+        assert!(has("transport:packet_sent", "crypto") && has("transport:packet_received", "crypto"));
+        assert!(has("transport:packet_received", "handshake_done"), "{trace}");
+        let is_answer = |frame: &&Value| {
+            frame["frame_type"] == "stream" && frame["stream_id"].as_u64().is_some_and(|id| id % 4 == 0)
+        };
+        answered += frames("transport:packet_received")
+            .filter(is_answer)
+            .filter_map(|frame| frame["length"].as_u64())
+            .sum::<u64>();
+        let metrics: Vec<&Value> = of("recovery:metrics_updated")
+            .map(|event| &event["data"])
+            .collect();
+        let window = |metrics: &Value| metrics["congestion_window"].as_u64().expect("bytes");
+        assert!(
+            metrics.iter().all(|metrics| window(metrics) > 1_200),
+            "{metrics:?}"
+        );
+        // The 333 ms of before the first sample (RFC 9002 section 6.2.2) are no measurement.
+        let rtt = |metrics: &Value| metrics["min_rtt"].as_f64();
+        assert_eq!(rtt(metrics[0]), None);
+        assert!(
+            metrics
+                .iter()
+                .filter_map(|metrics| rtt(metrics))
+                .all(|rtt| (rtt - 333.0).abs() > 1e-9),
+            "{metrics:?}"
+        );
+        assert!(
+            metrics.last().is_some_and(|metrics| rtt(metrics).is_some()),
+            "{metrics:?}"
+        );
+    }
+    let content: u64 = line["objects"]
+        .as_array()
+        .expect("objects")
+        .iter()
+        .filter_map(|one| one["content_bytes"].as_u64())
+        .sum();
+    assert!(answered >= content && content > 40_000, "{answered} of {content}");
+    // Where nothing speaks HTTP/3, there is nothing to write.
+    let output = fetch(&url, &["--ca", &ca, "--mode", "h2", "--qlog", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("`--qlog` has no effect here"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = fetch(
+        &url,
+        &["--ca", &ca, "--h3-only", "--qlog", "/no/such/folder/a.qlog"],
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let output = fetch(&url, &["--ca", &ca, "--qlog", &path]);
+    assert!(
+        text(&output.stderr).contains("no fetch used HTTP/3"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 #[test]
 fn what_cannot_work_is_said() {
     let authority = Authority::new();
@@ -93,19 +228,13 @@ fn what_cannot_work_is_said() {
             "https://127.0.0.1:1/",
             &["--ca", &ca, "--connect-timeout", "200ms"],
             1,
-            "does UDP pass?",
+            "nothing receives UDP at that port",
         ),
     ];
     for (url, more, code, wanted) in cases {
         let errors = refused(url, &[&h3, more].concat(), code);
         assert!(errors.contains(wanted), "{url} {more:?}: {errors}");
     }
-    let output = weir(&["fetch", "--simulate", "wan", "--mode", "h3"]);
-    let errors = text(&output.stderr);
-    assert!(
-        output.status.code() == Some(2) && errors.contains("carry TCP only"),
-        "{errors}"
-    );
     let output = weir(&[
         "load",
         &server.url("http"),
@@ -118,6 +247,29 @@ fn what_cannot_work_is_said() {
     let errors = text(&output.stderr);
     assert!(
         output.status.code() == Some(2) && errors.contains("always has TLS"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn without_a_route_the_system_says_so() {
+    // A network namespace of its own has none.
+    let alone = |command: &[&str]| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--user", "--map-root-user", "--net"]);
+        unshare.args(command).output()
+    };
+    match alone(&["true"]) {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return println!("skipped: {}", text(&output.stderr).trim()),
+        Err(error) => return println!("skipped: unshare: {error}"),
+    }
+    let authority = Authority::new();
+    let url = "https://198.51.100.1/";
+    let output = alone(&[WEIR, "fetch", url, "--ca", &authority.ca(), "--h3-only"]).expect("unshare");
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("no connection: Network is unreachable"),
         "{errors}"
     );
 }
@@ -178,6 +330,34 @@ asyncio.run(main())
     let line = json(&fetch(&url, &["--ca", &ca, "--h3-only"]));
     assert_whole(&line);
     let result = load(&url, &["--ca", &ca, "--http3"]);
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+    assert!(
+        result["files"].as_u64().is_some_and(|files| files > 10),
+        "{result}"
+    );
+}
+
+/// The server of quic-go.
+#[test]
+fn a_page_of_quic_gos_server() {
+    let Some(program) = crate::quic_go::program() else {
+        return;
+    };
+    let authority = Authority::new();
+    authority.issue("127.0.0.1", 2090);
+    let (cert, key) = (authority.path("cert.pem"), authority.path("cert.key"));
+    let mut go = Command::new(program);
+    go.args(["serve", &cert, &key]).stdout(Stdio::piped());
+    let mut go = Other(go.spawn().expect("the program starts"));
+    let mut port = String::new();
+    let output = go.0.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut port).expect("its port");
+    let url = format!("https://127.0.0.1:{}/", port.trim());
+    let ca = authority.ca();
+    let line = json(&fetch(&url, &["--ca", &ca, "--h3-only"]));
+    assert_whole(&line);
+    let result = load(&url, &["--ca", &ca, "--http3"]);
+    assert_eq!(result["mode"], "h3", "{result}");
     assert_eq!(result["errors"], serde_json::json!({}), "{result}");
     assert!(
         result["files"].as_u64().is_some_and(|files| files > 10),

@@ -5,8 +5,8 @@
 //! records are the lines of a file, which the hook of these tests writes.
 
 use crate::serve::control::ctl;
-use crate::serve::process::{Launch, Server, Strategy, eventually, within};
-use crate::serve::tls::Secure;
+use crate::serve::process::{Launch, Server, Strategy, eventually, within, within_or};
+use crate::serve::tls::{Pairs, Secure};
 use crate::serve::tree::Tree;
 use crate::serve::upgrade::Line;
 use crate::serve::wire::Connection;
@@ -26,8 +26,9 @@ use tls::rustls::pki_types::CertificateDer;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::{self, ClientConfig, RootCertStore};
 
-/// An order, with all the pauses of both sides, on a busy machine; and a second attempt if the first fails there.
-const ISSUED: Duration = Duration::from_secs(150);
+/// An order, with all the pauses of both sides, on a busy machine; and further attempts if the first two fail there. The
+/// waits before these are a minute and two.
+const ISSUED: Duration = Duration::from_secs(300);
 
 /// A CA, its name server, and the ports at which it checks names.
 struct Pebble {
@@ -47,12 +48,13 @@ impl Drop for Pebble {
 }
 
 /// Free ports below those that the system gives to whoever names none, each only once: between here and its use, no
-/// other test can be given it.
+/// other test can be given it. Processes that were started at the same time have others.
 fn free_ports<const N: usize>() -> [u16; N] {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     [(); N].map(|()| {
         loop {
-            let number = std::process::id() + TAKEN.fetch_add(1, Ordering::Relaxed);
+            let first = std::process::id().wrapping_mul(200);
+            let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
             let port = 10_000 + (number % 20_000) as u16;
             if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return port;
@@ -267,6 +269,19 @@ impl Pebble {
         self.log().matches("Added order").count()
     }
 
+    /// One order of these servers has succeeded. On a busy machine, others may have failed before.
+    fn has_one_order(&self, servers: &[&Server]) {
+        let failed = servers
+            .iter()
+            .map(|server| server.stderr().matches("no certificate for").count());
+        let most = 1 + failed.sum::<usize>();
+        assert!(
+            (1..=most).contains(&self.orders()),
+            "at most {most}: {}",
+            self.log()
+        );
+    }
+
     fn certificates(&self) -> Value {
         let (code, text) = ctl(&self.tree.join("control"), &["certificates"]);
         assert_eq!(code, 0, "{text}");
@@ -304,10 +319,13 @@ fn ask(config: Arc<ClientConfig>, port: u16, path: &str) -> String {
 
 /// Waits for the certificate; returns it.
 fn issued(server: &Server, client: &Arc<ClientConfig>, name: &str) -> CertificateDer<'static> {
-    within(ISSUED, "a certificate", || {
+    let answer = || {
         let mut secure = Secure::try_open(server.address, client, name).ok()?;
         let text = secure.try_ask("/")?;
         text.ends_with("hello").then(|| secure.certificate())
+    };
+    within_or(ISSUED, answer, || {
+        format!("a certificate; the server said: {}", server.stderr())
     })
 }
 
@@ -561,13 +579,13 @@ fn worker_processes_get_it_by_tls() {
     let server = server.start();
     let client = pebble.client();
     let first = issued(&server, &client, "a.test");
-    eventually("every process", || {
+    within(ISSUED, "every process", || {
         let opened = |_| {
             Secure::try_open(server.address, &client, "a.test").is_ok_and(|one| one.certificate() == first)
         };
         (0..8).all(opened).then_some(())
     });
-    assert_eq!(pebble.orders(), 1, "one process ordered: {}", pebble.log());
+    pebble.has_one_order(&[&server]);
 }
 
 #[test]
@@ -592,19 +610,26 @@ fn it_is_renewed_when_the_ca_wants_it() {
     let mut secure = Secure::open(management, &trusting(&own), "localhost");
     let told = secure.post("/set-renewal-info/", &body).expect("an answer");
     assert!(told.starts_with("HTTP/1.1 200"), "{told}");
-    // So that it is asked at once, and not hours later.
-    std::fs::remove_file(pebble.pem("state").with_extension("json")).expect("notes");
+    // So that it is asked at once, and not hours later. A server that ends as soon as the certificate is in use may not have
+    // written it.
+    match std::fs::remove_file(pebble.pem("state").with_extension("json")) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        removed => removed.expect("notes"),
+    }
     let server = launch().start();
-    within(ISSUED, "another certificate", || {
-        (issued(&server, &client, "a.test") != first).then_some(())
+    let renewed = || (issued(&server, &client, "a.test") != first).then_some(());
+    within_or(ISSUED, renewed, || {
+        let log = pebble.log();
+        let lines: Vec<&str> = log.lines().rev().take(8).collect();
+        let said = server.stderr();
+        format!("another certificate; the server said: {said}; the CA said last, backwards: {lines:?}")
     });
-    assert_eq!(pebble.orders(), 2);
-    eventually("a line in the log", || {
-        server
-            .stderr()
-            .contains("wants the certificate renewed")
-            .then_some(())
-    });
+    for line in ["wants the certificate renewed", "got a new certificate"] {
+        eventually(line, || server.stderr().contains(line).then_some(()));
+    }
+    // Not the orders or certificates of the CA: on a busy machine, an order may fail late and be repeated.
+    let said = server.stderr();
+    assert_eq!(said.matches("got a new certificate").count(), 1, "{said}");
 }
 
 #[test]
@@ -630,7 +655,7 @@ fn two_servers_with_one_folder_order_once() {
     let client = pebble.client();
     let one = issued(&first, &client, "a.test");
     assert_eq!(issued(&second, &client, "a.test"), one);
-    assert_eq!(pebble.orders(), 1);
+    pebble.has_one_order(&[&first, &second]);
 }
 
 #[test]
@@ -653,7 +678,7 @@ fn a_ca_that_is_down_is_reported_and_the_old_certificate_stays() {
     server.stop();
     let [closed] = free_ports();
     let mut server = pebble.serve_by(closed, Strategy::LOOPS, "empty", &[]).start();
-    let listed = eventually("the trouble", || {
+    let listed = within(ISSUED, "the trouble", || {
         let listed = pebble.certificates();
         listed["trouble"].is_string().then_some(listed)
     });
@@ -670,6 +695,43 @@ fn a_ca_that_is_down_is_reported_and_the_old_certificate_stays() {
     pebble.process.kill().expect("pebble ends");
     let server = pebble.serve(Strategy::LOOPS, "state", &[]).start();
     assert_eq!(issued(&server, &client, "a.test"), first);
+}
+
+/// The server of the CA is one of ours, with a certificate that the roots of another do not vouch for.
+#[test]
+fn a_ca_with_another_root_is_reported_with_the_flag_for_it() {
+    let mut pairs = Pairs::new();
+    for name in ["ca", "other"] {
+        pairs.add(name, &["localhost"]);
+    }
+    let ca = pairs.launch(Strategy::LOOPS, &["ca"]).start();
+    let [https, http] = free_ports();
+    let server = Launch::at(Strategy::LOOPS, &format!("127.0.0.1:{https}"))
+        .root(&pairs.tree.join("site"))
+        .args(["--domain", "a.test"])
+        .args(["--http-listen", &format!("127.0.0.1:{http}")])
+        .args([
+            "--acme-ca",
+            &format!("https://localhost:{}/dir", ca.address.port()),
+        ])
+        .args([
+            "--acme-ca-root".as_ref(),
+            pairs.tree.join("other.pem").as_os_str(),
+        ])
+        .args(["--tls-state".as_ref(), pairs.tree.join("state").as_os_str()])
+        .start();
+    let line = within(ISSUED, "the trouble", || {
+        let log = server.stderr();
+        let (whole, _) = log.rsplit_once('\n')?;
+        whole
+            .lines()
+            .find(|line| line.contains("TLS failed"))
+            .map(str::to_owned)
+    });
+    assert!(
+        line.contains("check --acme-ca-root:") && !line.contains("--insecure"),
+        "{line}"
+    );
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The policies that anticipate: what a page embeds is in memory before it is asked for, as the counters
 //! of the live page show; never more than the bounds, never from outside the root, never stale.
 
+use crate::serve::disk::VISIBLE;
 use crate::serve::on_every_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually, within};
 use crate::serve::tree::Tree;
 use crate::serve::wire::Connection;
 use serde_json::Value;
-use std::time::Duration;
 
 const ANTICIPATING: [&str; 2] = ["hinted", "structured"];
 
@@ -114,7 +114,7 @@ fn a_part_loaded_ahead_follows_changes_and_is_negotiated(strategy: Strategy) {
     let sibling = connection.request("GET", "/a.svg", &[("Accept-Encoding", "gzip")]);
     assert_eq!(sibling.text(), "not really gzip");
     tree.replace("a.svg", "<svg>two</svg>");
-    within(Duration::from_secs(1), "a part that changed", || {
+    within(VISIBLE, "a part that changed", || {
         (connection.get("/a.svg").text() == "<svg>two</svg>").then_some(())
     });
 }

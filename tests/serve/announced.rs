@@ -16,7 +16,7 @@ const V1: &[u8] = b"PROXY TCP4 192.0.2.7 10.0.0.1 4711 80\r\n";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\x0a\0\0\x01\x12\x67\0\x50";
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-const RULES: &str = "access-log = \"-\"\nlog-format = \"json\"\nheader-timeout = \"500ms\"\n\
+const RULES: &str = "access-log = \"-\"\nlog-format = \"json\"\nheader-timeout = \"3s\"\n\
     proxy-protocol = true\ntrusted = \"127.0.0.0/8\"\n[[access]]\npath = \"/near/*\"\nallow = \"192.0.2.0/24\"\n";
 
 fn launch(strategy: Strategy) -> (Server, Tree) {

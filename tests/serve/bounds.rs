@@ -2,7 +2,7 @@
 //! Timeouts are configured short, and the tests wait for what they cause, never for a clock.
 
 use crate::serve::files::noise;
-use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually, within};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, End, head};
 use crate::serve::{on_every_strategy, where_connections_share_a_process};
@@ -11,8 +11,9 @@ use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// A timeout of 300 ms must have been noticed by then: deadlines are looked at at least once a second.
-const NOTICED: Duration = Duration::from_secs(5);
+/// A timeout of 300 ms must have been noticed by then, also on a busy machine. Less than any default: a flag without effect
+/// is noticed as well.
+const NOTICED: Duration = Duration::from_secs(15);
 
 fn tree() -> Tree {
     Tree::with(&[("a.txt", "a")])
@@ -111,7 +112,9 @@ fn connections_beyond_the_bound_are_closed(strategy: Strategy) {
 
 fn idle_connections_give_way_at_the_bound(strategy: Strategy) {
     let tree = tree();
-    let server = launch(strategy, &tree, &["--max-connections", "5"]);
+    // Nobody leaves by himself.
+    let flags = ["--max-connections", "5", "--idle-timeout", "1h"];
+    let server = launch(strategy, &tree, &flags);
     idle_ones_give_way(&server, 5);
 }
 
@@ -132,16 +135,17 @@ fn idle_connections_stay_while_nobody_waits(strategy: Strategy) {
 /// More connections come, one after the other, than there is room for; each is served, and those before stay idle.
 fn idle_ones_give_way(server: &Server, room: usize) {
     let mut held: Vec<Connection> = Vec::new();
-    let mut slowest = Duration::ZERO;
     for _ in 0..3 * room {
-        let began = Instant::now();
-        let mut connection = server.connect();
-        assert_eq!(connection.get("/a.txt").text(), "a");
-        slowest = slowest.max(began.elapsed());
-        held.push(connection);
+        held.push(eventually("one gives way", || {
+            let mut connection = server.connect();
+            connection.try_send(head("GET", "/a.txt", &[]));
+            // The server refuses one for which no place becomes free in time: on a busy machine, another process may need
+            // longer to close one of its own.
+            let answer = connection.try_receive("GET")?;
+            assert_eq!(answer.text(), "a");
+            Some(connection)
+        }));
     }
-    // Before, each would have waited for the idle timeout of another, which is 65 s.
-    assert!(slowest < Duration::from_secs(15), "{slowest:?}");
     let mut newest = held.pop().expect("one");
     assert_eq!(newest.get("/a.txt").text(), "a", "the newest stays");
     // Which ones are closed depends on when each worker notes that its connection is idle: one that the system kept off
@@ -164,7 +168,9 @@ fn all_places_taken_by(strategy: Strategy, said: &[u8]) {
         false => Launch::wrapped(strategy, "ulimit -n 100"),
     };
     let all = ["--max-connections-per-address", "65536", "--cache-files", "8"];
-    let server = launch.root(tree.path()).args(all).start();
+    // Nobody's time ends while the test runs.
+    let times = ["--header-timeout", "1h", "--idle-timeout", "1h"];
+    let server = launch.root(tree.path()).args(all).args(times).start();
     let mut held: Vec<Connection> = Vec::new();
     for _ in 0..120 {
         let mut connection = Connection::open(server.address);
@@ -172,11 +178,8 @@ fn all_places_taken_by(strategy: Strategy, said: &[u8]) {
         held.push(connection);
     }
     for _ in 0..3 {
-        let began = Instant::now();
         let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
         assert_eq!(neighbor.get("/a.txt").text(), "a");
-        let took = began.elapsed();
-        assert!(took < Duration::from_secs(15), "{took:?}");
     }
 }
 
@@ -184,7 +187,7 @@ fn a_client_that_holds_every_place_keeps_nobody_out(strategy: Strategy) {
     all_places_taken_by(strategy, head("GET", "/a.txt", &[]).as_bytes());
 }
 
-/// Each would have its place for the 20 s of `--header-timeout`.
+/// Each would have its place for the hour of `--header-timeout`.
 fn requests_that_never_arrive_keep_nobody_out(strategy: Strategy) {
     all_places_taken_by(strategy, b"GET /a.txt HTTP/1.1\r\nHo");
 }
@@ -230,24 +233,29 @@ fn one_address_cannot_ask_for_everything(strategy: Strategy) {
     let tree = tree();
     let flags = ["--max-request-rate", "1", "--max-request-burst", "5"];
     let server = launch(strategy, &tree, &flags);
+    let began = Instant::now();
     let mut statuses = Vec::new();
     // A connection for each, and one for many: it is the address that counts.
     for _ in 0..4 {
         statuses.push(server.connect().get("/a.txt").status);
     }
     let mut connection = server.connect();
-    for _ in 0..6 {
+    eventually("a request too many", || {
         let answer = connection.get("/a.txt");
         assert!(!answer.closes(), "slowing down is enough");
         assert!(answer.status == 200 || answer.must("Retry-After") == "1");
         statuses.push(answer.status);
-    }
+        (answer.status == 429).then_some(())
+    });
     let served = statuses.iter().filter(|status| **status == 200).count();
     assert!(
         statuses[..5].iter().all(|status| *status == 200),
         "the burst: {statuses:?}"
     );
-    assert!(statuses.contains(&429) && served < 10, "{statuses:?}");
+    // One more for each second that went by. Each process counts by itself, and those before were perhaps of others.
+    let elsewhere = if strategy.is_of_processes() { 4 } else { 0 };
+    let most = 6 + elsewhere + usize::try_from(began.elapsed().as_secs()).expect("a few");
+    assert!(served <= most, "{served} of at most {most}: {statuses:?}");
     let mut neighbor = connect_from(Ipv4Addr::new(127, 0, 0, 2), server.address);
     assert_eq!(neighbor.get("/a.txt").text(), "a", "another address is served");
     eventually("it may ask again", || {
@@ -272,22 +280,17 @@ fn probes_are_answered_whatever_else_their_address_asks(strategy: Strategy) {
         assert_eq!(connection.get("/readyz").status, 200);
     }
     // They counted for nothing, so the burst is whole.
-    let statuses: Vec<u16> = (0..8).map(|_| connection.get("/a.txt").status).collect();
-    assert_eq!(statuses[..3], [200; 3], "{statuses:?}");
-    assert!(statuses.contains(&429), "{statuses:?}");
-    assert_eq!(
-        connection.get("/.weir/metrics").status,
-        429,
-        "figures are not probes"
-    );
-    assert_eq!(
-        connection.request("POST", "/healthz", &[]).status,
-        429,
-        "nor is this one"
-    );
-    for path in ["/healthz", "/readyz"] {
-        assert_eq!(connection.get(path).status, 200, "{path}");
-        assert_eq!(connection.request("HEAD", path, &[]).status, 200, "{path}");
+    let statuses: Vec<u16> = (0..3).map(|_| connection.get("/a.txt").status).collect();
+    assert_eq!(statuses, [200; 3]);
+    // Figures are no probes, nor is a POST: each is too much for its address sooner or later.
+    for (method, path) in [("GET", "/a.txt"), ("GET", "/.weir/metrics"), ("POST", "/healthz")] {
+        eventually("a request too many", || {
+            (connection.request(method, path, &[]).status == 429).then_some(())
+        });
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(connection.get(path).status, 200, "{path}");
+            assert_eq!(connection.request("HEAD", path, &[]).status, 200, "{path}");
+        }
     }
 }
 
@@ -393,7 +396,16 @@ fn a_client_that_does_not_read_is_given_up(strategy: Strategy) {
 fn slow_clients_never_slow_others(strategy: Strategy) {
     let tree = tree();
     tree.write("large.bin", noise(32 << 20));
-    let server = Server::of(strategy, tree.path());
+    // Nobody's time ends while the test runs: whoever had to wait for one of them would wait in vain.
+    let flags = [
+        "--header-timeout",
+        "1h",
+        "--body-timeout",
+        "1h",
+        "--write-timeout",
+        "1h",
+    ];
+    let server = launch(strategy, &tree, &flags);
     // Readers that do not read, senders that do not finish, bodies that do not come.
     let mut slow: Vec<Connection> = Vec::new();
     for i in 0..12 {
@@ -406,15 +418,9 @@ fn slow_clients_never_slow_others(strategy: Strategy) {
         slow.push(connection);
     }
     let mut quick = server.connect();
-    let began = Instant::now();
     for _ in 0..200 {
         assert_eq!(quick.get("/a.txt").text(), "a");
     }
-    assert!(
-        began.elapsed() < Duration::from_secs(10),
-        "{:?} for 200 small files",
-        began.elapsed()
-    );
 }
 
 fn one_greedy_reader_does_not_starve_the_rest(strategy: Strategy) {
@@ -457,7 +463,7 @@ fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
         // Until the server takes no more: it must stop reading, not go on answering into memory.
         let mut refusals = 0;
         let began = Instant::now();
-        while refusals < 40 && began.elapsed() < Duration::from_secs(5) {
+        while refusals < 40 && began.elapsed() < PATIENCE {
             match stream.write(batch.as_bytes()) {
                 Ok(_) => refusals = 0,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -510,6 +516,9 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     let (spent, passed) = (server.cpu() - cpu, began.elapsed());
     assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
     // They say so once a second together, not once per attempt.
+    eventually("what to do", || {
+        server.stderr().contains("ulimit -n").then_some(())
+    });
     let stderr = server.stderr();
     let complaints = stderr
         .lines()
@@ -517,7 +526,6 @@ fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
         .count();
     let seconds_at_most = began_crowd.elapsed().as_secs() as usize + 2;
     assert!(complaints <= seconds_at_most, "{complaints} complaints: {stderr}");
-    assert!(stderr.contains("ulimit -n"), "what to do: {stderr}");
     crowd.clear();
     drop(inside);
     eventually("new connections are served again", || {
@@ -592,7 +600,7 @@ fn a_system_without_descriptors_is_outlived(strategy: Strategy) {
         keep_busy(connection);
     }
     assert!(limit(1024));
-    outside.patience(crate::serve::process::PATIENCE);
+    outside.patience(PATIENCE);
     assert_eq!(outside.receive("GET").text(), "a");
 }
 

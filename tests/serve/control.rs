@@ -329,11 +329,9 @@ fn only_its_owner_may_ask_and_nobody_takes_it_away() {
         .collect();
     let began = std::time::Instant::now();
     assert_eq!(status(&socket)["ok"], true);
-    assert!(
-        began.elapsed() < std::time::Duration::from_secs(5),
-        "{:?}",
-        began.elapsed()
-    );
+    // One after the other, each has half a second.
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(9), "{took:?}");
     drop(silent);
 }
 

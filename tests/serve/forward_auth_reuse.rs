@@ -4,8 +4,9 @@
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::proxy::GONE;
 use crate::serve::proxy_reuse::{Got, Keeper};
+use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
-use crate::serve::{frames, on_strategy};
+use crate::serve::{frames, http3, on_strategy};
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
@@ -223,7 +224,7 @@ fn failures_are_counted(strategy: Strategy) {
     );
     // After silence on a kept connection, no kept one is trusted.
     let auth = Keeper::new(|stream, got| got.number > 0 || decide(stream, got));
-    let tree = self::tree(&auth.url, "auth-timeout = \"1s\"");
+    let tree = self::tree(&auth.url, "auth-timeout = \"3s\"");
     let server = launch(strategy, &tree);
     assert_eq!(server.connect().get("/app/a.txt").status, 200);
     assert_eq!(server.connect().get("/app/a.txt").status, 504);
@@ -358,6 +359,42 @@ fn idle_connections_yield_their_descriptors(strategy: Strategy) {
     }
 }
 
-on_strategy!(loops, LOOPS: questions_of_many_clients_share_a_connection, a_question_survives_the_end_of_a_kept_connection, answers_that_end_the_connection_are_not_followed, content_that_follows_late_keeps_the_connection, failures_are_counted, idle_connections_have_a_bound, idle_connections_yield_their_descriptors);
+/// The same for a connection to an upstream on behalf of a client of HTTP/3.
+fn idle_connections_yield_their_descriptors_to_http3(strategy: Strategy) {
+    let one = Strategy {
+        workers: 1,
+        ..strategy
+    };
+    let (auth, upstream) = (gathering(CROWD), Keeper::new(decide));
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    pairs.tree.write("site/app/a.txt", "a file");
+    let config = format!(
+        "[[access]]\npath = \"/app/*\"\nauth = \"{}/verify\"\nauth-timeout = \"60s\"\n\
+         [[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]\nkeepalive = 0\n",
+        auth.url, upstream.url
+    );
+    pairs.tree.write("weir.toml", config);
+    let launch = pairs.launch(one, &["a"]);
+    let server = launch
+        .args(["--config".as_ref(), pairs.tree.join("weir.toml").as_os_str()])
+        .start();
+    let mut client = http3::client::Client::open(server.address, &pairs.client(), "a.test");
+    // No connection to the upstream is left.
+    assert_eq!(client.get("/api/x", &[]).text(), "ok");
+    ended(&upstream, 1);
+    let streams: Vec<u64> = (0..CROWD).map(|_| client.ask("/app/a.txt")).collect();
+    for stream in streams {
+        assert_eq!(client.end_of(stream).text(), "a file");
+    }
+    assert_eq!((auth.opened(), auth.ended()), (CROWD, 0));
+    if !starve(&server) {
+        return;
+    }
+    assert_eq!(client.get("/api/x", &[]).text(), "ok");
+    ended(&auth, CROWD);
+}
+
+on_strategy!(loops, LOOPS: questions_of_many_clients_share_a_connection, a_question_survives_the_end_of_a_kept_connection, answers_that_end_the_connection_are_not_followed, content_that_follows_late_keeps_the_connection, failures_are_counted, idle_connections_have_a_bound, idle_connections_yield_their_descriptors, idle_connections_yield_their_descriptors_to_http3);
 // With io_uring, an accept goes by the limit of descriptors at the time it was armed.
 on_strategy!(loops_uring, LOOPS_URING: questions_of_many_clients_share_a_connection);

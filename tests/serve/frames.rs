@@ -46,6 +46,8 @@ pub(crate) struct Client<S> {
     pub(crate) got: BTreeMap<u32, Got>,
     /// Why the server ended the connection.
     pub(crate) left: Option<Code>,
+    /// The last stream that a server which leaves may answer.
+    pub(crate) last: Option<u32>,
     /// Whether windows are given back as content arrives.
     pub(crate) consumes: bool,
 }
@@ -80,6 +82,7 @@ impl<S: Read + Write> Client<S> {
             input: Vec::new(),
             got: BTreeMap::new(),
             left: None,
+            last: None,
             consumes: true,
         }
     }
@@ -140,8 +143,15 @@ impl<S: Read + Write> Client<S> {
         &self.got[&stream]
     }
 
-    fn is_over(&self, stream: u32) -> bool {
+    /// Whether a stream has ended or was reset.
+    pub(crate) fn is_over(&self, stream: u32) -> bool {
         self.got[&stream].has_ended || self.got[&stream].reset.is_some()
+    }
+
+    /// Whether a server that leaves has said that it did not process this request (RFC 9113 sections 6.8 and 8.7).
+    pub(crate) fn is_refused(&self, stream: u32) -> bool {
+        let is_reset = self.got[&stream].reset == Some(Code::REFUSED_STREAM);
+        self.last.is_some_and(|last| stream > last || is_reset)
     }
 
     /// Sends content, as the windows permit. Returns false if the server ended the stream before it took all.
@@ -233,7 +243,8 @@ impl<S: Read + Write> Client<S> {
         true
     }
 
-    fn run_once(&mut self) -> bool {
+    /// Waits for bytes, and answers them: SETTINGS among the first have an acknowledgment in time. False at the end.
+    pub(crate) fn run_once(&mut self) -> bool {
         let mut buffer = [0; 65_536];
         match self.stream.read(&mut buffer) {
             Ok(0) | Err(_) => return false,
@@ -288,8 +299,8 @@ impl<S: Read + Write> Client<S> {
                     self.got.entry(stream).or_default().reset = Some(code);
                     continue;
                 }
-                Event::GoAway { code, .. } => {
-                    self.left = Some(code);
+                Event::GoAway { code, last } => {
+                    (self.left, self.last) = (Some(code), Some(last));
                     continue;
                 }
                 other => panic!("{other:?}"),

@@ -149,9 +149,13 @@ fn a_reload_changes_hosts(strategy: Strategy) {
 /// A host that says nothing has the types of the top level; one that does has its own alone.
 fn types_are_configured_by_extension_and_host_and_change_at_a_reload(strategy: Strategy) {
     let latin = b"<p>caf\xe9</p>";
-    let tree = Tree::with(&[("site/module.ts", "export {}"), ("site/b.rpm", "rpm")]);
+    let tree = Tree::with(&[
+        ("site/module.ts", "export {}"),
+        ("site/b.rpm", "rpm"),
+        ("site/README", "read"),
+    ]);
     std::fs::write(tree.join("site/a.html"), latin).expect("our own file");
-    let config = "root = 'site'\n[types]\nhtml = 'text/html; charset=iso-8859-1'\nTS = 'text/typescript'\n\
+    let config = "root = 'site'\n[types]\nhtml = 'text/html; charset=iso-8859-1'\nTS = 'text/typescript'\n'' = 'text/plain'\n\
                   [[host]]\nnames = ['same.test']\n\
                   [[host]]\nnames = ['own.test']\n[host.types]\nhtml = 'text/html'\n";
     let server = launch(strategy, &tree.write("weir.toml", config));
@@ -165,6 +169,8 @@ fn types_are_configured_by_extension_and_host_and_change_at_a_reload(strategy: S
     for (host, path, value) in [
         ("localhost", "/a.html", "text/html; charset=iso-8859-1"),
         ("localhost", "/module.ts", "text/typescript"),
+        ("localhost", "/README", "text/plain"),
+        ("own.test", "/README", "application/octet-stream"),
         ("localhost", "/b.rpm", "application/x-redhat-package-manager"),
         ("same.test", "/a.html", "text/html; charset=iso-8859-1"),
         ("own.test", "/a.html", "text/html"),

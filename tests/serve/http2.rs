@@ -155,8 +155,10 @@ fn an_upgrade_loses_no_stream(strategy: Strategy) {
     within(ENDING, "the old one ends", || line.first.has_ended());
 }
 
-/// How long a normal client may wait beside a flood.
-const BESIDE: Duration = Duration::from_secs(1);
+/// How long a normal client may wait beside a flood, on a busy machine.
+const BESIDE: Duration = Duration::from_secs(15);
+/// Processor time that two thousand requests may cost.
+const WORK: Duration = Duration::from_secs(1);
 
 /// A connection of a hostile client, which gives up writing when the server does.
 fn hostile(server: &Server) -> TcpStream {
@@ -164,7 +166,9 @@ fn hostile(server: &Server) -> TcpStream {
     stream
         .set_read_timeout(Some(crate::serve::process::PATIENCE))
         .expect("a timeout");
-    stream.set_write_timeout(Some(BESIDE)).expect("a timeout");
+    stream
+        .set_write_timeout(Some(crate::serve::process::PATIENCE))
+        .expect("a timeout");
     stream
 }
 
@@ -221,6 +225,8 @@ fn a_flood_ends_its_connection_alone(strategy: Strategy) {
             floods::Ends::With(expected) => assert_eq!(code, Some(expected), "{name}: {} bytes", said.len()),
             floods::Ends::Borne => assert!(is_over(&said) && code.is_none(), "{name}: {code:?}"),
         }
+        // It may be writing what nobody takes any more.
+        let _ = stream.shutdown(std::net::Shutdown::Both);
         let _ = writing.join().expect("a thread that writes");
         is_served(&server, name);
     }
@@ -262,10 +268,7 @@ fn closed_windows_and_idle_connections_by_the_thousand_delay_nobody() {
     let before = server.cpu();
     is_answered(&server, "two thousand requests");
     let took = server.cpu() - before;
-    assert!(
-        took <= BESIDE,
-        "two thousand requests: {took:?} of processor time"
-    );
+    assert!(took <= WORK, "two thousand requests: {took:?} of processor time");
     // Their closed windows cost nothing.
     hungry.iter_mut().for_each(have_begun);
     is_served(&server, "closed windows");

@@ -1,6 +1,6 @@
 //! Tables `[[listener]]`: addresses with a strategy, a connection limit and TLS of their own.
 
-use crate::serve::process::{Launch, Server, eventually};
+use crate::serve::process::{Launch, PATIENCE, Server, eventually};
 use crate::serve::tree::Tree;
 use crate::serve::wire::Connection;
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ fn a_connection_limit_is_that_of_its_addresses() {
         });
         (open.count() == 1).then_some(())
     });
-    few[2].patience(Duration::from_secs(10));
+    few[2].patience(PATIENCE);
     assert_eq!(few[2].get("/").text(), "hello", "the third stays");
     for connection in &mut held {
         assert_eq!(

@@ -1,13 +1,14 @@
 //! What an operator does while clients ask without a pause: a reload and a stop lose no request, whatever the
-//! strategy. (A change of strategy is looked at in `control`, an upgrade in `upgrade`.)
+//! strategy. (A change of strategy is looked at in `control`, an upgrade in `upgrade`, requests for upstreams in `proxy_load`.)
 //!
 //! Lost is a request that gets no whole answer. Of a server that stops, those sent before the stop are owed one; a
 //! later one may find the connection closed without a byte of an answer, on which RFC 9112 section 9.3.1 has the client
 //! ask again elsewhere, and every client does.
 
 use crate::serve::files::noise;
+use crate::serve::frames::Client;
 use crate::serve::on_every_strategy;
-use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, head};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const LARGE: usize = 300_000;
+/// Bytes of `large.bin`, and of what is posted.
+pub(crate) const LARGE: usize = 300_000;
 
 /// What the load asks for, below `site`.
 pub(crate) fn tree() -> Tree {
@@ -47,19 +49,37 @@ enum Want {
     Small,
     Large,
     ConnectionEach,
+    /// A large body, which the response repeats.
+    Echo,
+    /// All of these over HTTP/2, several at a time on one connection.
+    Streams,
 }
 
 impl Load {
+    /// Two clients for each kind of request for a file.
     pub(crate) fn on(address: SocketAddr) -> Load {
+        Load::of(&[Want::Small, Want::Large, Want::ConnectionEach], address)
+    }
+
+    /// The same for a proxy whose upstream has these files, and repeats what is posted to `/echo`. The proxy also speaks
+    /// HTTP/2 in cleartext.
+    pub(crate) fn through(address: SocketAddr) -> Load {
+        let files = [Want::Small, Want::Large, Want::ConnectionEach];
+        Load::of(&[&files[..], &[Want::Echo, Want::Streams]].concat(), address)
+    }
+
+    fn of(wants: &[Want], address: SocketAddr) -> Load {
         let shared = Arc::new(Shared::default());
-        let wants = [Want::Small, Want::Large, Want::ConnectionEach];
         let threads = wants
-            .into_iter()
+            .iter()
             .cycle()
             .take(2 * wants.len())
-            .map(|want| {
+            .map(|&want| {
                 let shared = Arc::clone(&shared);
-                std::thread::spawn(move || shared.ask_until_told(want, address))
+                std::thread::spawn(move || match want {
+                    Want::Streams => shared.stream_until_told(address),
+                    _ => shared.ask_until_told(want, address),
+                })
             })
             .collect();
         Load { shared, threads }
@@ -82,7 +102,7 @@ impl Load {
     }
 
     /// Lets it go on until the server that `stop` stops is gone.
-    fn end_with(self, stop: impl FnOnce()) -> u64 {
+    pub(crate) fn end_with(self, stop: impl FnOnce()) -> u64 {
         self.shared.stopping.store(true, Ordering::SeqCst);
         stop();
         self.wait()
@@ -107,12 +127,17 @@ impl Shared {
             let Some(mut connection) = kept.take().or_else(|| self.connect(address)) else {
                 return;
             };
-            let (path, fields): (_, &[_]) = match want {
-                Want::Small => ("/a.txt", &[]),
-                Want::Large => ("/large.bin", &[]),
-                Want::ConnectionEach => ("/a.txt", &[("Connection", "close")]),
+            let length = LARGE.to_string();
+            let request = match want {
+                Want::Small => head("GET", "/a.txt", &[]).into_bytes(),
+                Want::Large => head("GET", "/large.bin", &[]).into_bytes(),
+                Want::ConnectionEach => head("GET", "/a.txt", &[("Connection", "close")]).into_bytes(),
+                Want::Echo | Want::Streams => {
+                    let head = head("POST", "/echo", &[("Content-Length", &length)]);
+                    [head.as_bytes(), &large].concat()
+                }
             };
-            let sent = connection.try_send(head("GET", path, fields));
+            let sent = connection.try_send(request);
             let is_owed = !self.stopping.load(Ordering::SeqCst);
             let Some(answer) = sent.then(|| connection.try_receive("GET")).flatten() else {
                 assert!(
@@ -124,8 +149,10 @@ impl Shared {
             };
             assert_eq!(answer.status, 200, "{:?}", answer.fields);
             match want {
-                Want::Large => assert!(answer.body == large, "{} bytes", answer.body.len()),
                 Want::Small | Want::ConnectionEach => assert_eq!(answer.text(), "a"),
+                Want::Large | Want::Echo | Want::Streams => {
+                    assert!(answer.body == large, "{} bytes", answer.body.len());
+                }
             }
             self.answered.fetch_add(1, Ordering::Relaxed);
             if !answer.closes() {
@@ -134,10 +161,75 @@ impl Shared {
         }
     }
 
-    /// None if the server is stopping and takes nobody any more.
+    /// Asks over HTTP/2, and on another connection once the server has said that it leaves this one.
+    fn stream_until_told(&self, address: SocketAddr) {
+        let large = noise(LARGE);
+        let length = LARGE.to_string();
+        let mut kept: Option<Client<TcpStream>> = None;
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(mut client) = kept.take().or_else(|| self.dial(address).map(Client::new)) else {
+                return;
+            };
+            let wanted = [
+                ("/a.txt", &b"a"[..]),
+                ("/large.bin", &large),
+                ("/a.txt", b"a"),
+                ("/echo", &large),
+            ];
+            let asked = wanted.map(|(path, content)| {
+                let post = [(":method", "POST"), ("content-length", &length)];
+                let has_body = path == "/echo";
+                let fields = if has_body { &post[..] } else { &[] };
+                let stream = client.open(path, fields, !has_body);
+                // A server that leaves may take no more.
+                if has_body && client.send_body(stream, content) {
+                    client.end(stream, &[]);
+                }
+                (stream, content)
+            });
+            let is_owed = !self.stopping.load(Ordering::SeqCst);
+            let is_open = client.run(|client| {
+                let mut all = asked.iter();
+                all.all(|&(stream, _)| client.is_over(stream) || client.is_refused(stream))
+            });
+            for (stream, content) in asked {
+                let got = &client.got[&stream];
+                if got.has_ended {
+                    let length = got.body.len();
+                    assert!(client.is_200(stream, content), "{} {length} bytes", got.status);
+                    self.answered.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    let is_lost = got.status != 0 || is_owed && !client.is_refused(stream);
+                    assert!(
+                        !is_lost,
+                        "stream {stream}: {} {} bytes, {:?}; {:?}, last {:?}",
+                        got.status,
+                        got.body.len(),
+                        got.reset,
+                        client.left,
+                        client.last
+                    );
+                    self.asked_again.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            client.got.clear();
+            if is_open && client.left.is_none() {
+                kept = Some(client);
+            }
+        }
+    }
+
     fn connect(&self, address: SocketAddr) -> Option<Connection> {
+        self.dial(address).map(Connection::over)
+    }
+
+    /// None if the server is stopping and takes nobody any more.
+    fn dial(&self, address: SocketAddr) -> Option<TcpStream> {
         match TcpStream::connect(address) {
-            Ok(stream) => Some(Connection::over(stream)),
+            Ok(stream) => {
+                stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                Some(stream)
+            }
             Err(_) if self.stopping.load(Ordering::SeqCst) => None,
             Err(error) => panic!("no connection to a server that was not told to stop: {error}"),
         }

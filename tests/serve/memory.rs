@@ -151,7 +151,7 @@ fn clients_that_read_nothing_do_not_kill_a_bounded_server(strategy: Strategy) {
         });
         assert!(first < second, "in order");
         // A worker counts a step at its next turn, which may come after the line in the log.
-        within(Duration::from_secs(10), "the step is counted", || {
+        eventually("the step is counted", || {
             (metric(&server, "weir_memory_output_total") >= 1).then_some(())
         });
     }
@@ -209,7 +209,7 @@ fn out_of_memory_it_refuses_and_says_so() {
     });
     assert!(refused.closes() && refused.field("Retry-After").is_some());
     assert_eq!(server.connect().get("/healthz").status, 200);
-    within(Duration::from_secs(20), "idle connections are closed", || {
+    eventually("idle connections are closed", || {
         idle.patience(Duration::from_millis(100));
         (!idle.is_silent()).then_some(())
     });

@@ -39,7 +39,12 @@
 //! - `proxy`: requests that other servers answer, and how those servers can fail
 //! - `proxy_http2`, `proxy_http3`: the same for clients of HTTP/2 and of HTTP/3, many at a time
 //! - `proxy_h2_strict`: HTTP/2 on both sides of the proxy: malformed messages of either side, and what arrives of valid ones
+//! - `proxy_malformed`: malformed responses of HTTP/2 upstreams for HTTP/1.1 and HTTP/3 clients
+//! - `proxy_pairings`: malformed requests of HTTP/2 and HTTP/3 clients for upstreams of HTTP/1.1 and HTTP/2
+//! - `proxy_load`: a reload, a change of strategy, an upgrade and a stop while clients use the proxy lose no request
+//! - `proxy_http3_upgrade`: bodies under way over HTTP/3 outlive a reload and upgrades
 //! - `proxy_request`: what an upstream gets, and when it gets it
+//! - `proxy_websockets`: WebSocket through the proxy, with the Python package `websockets` at both ends
 //! - `recorded`: recordings of pages, and their replay
 //! - `limited`: requests of each client by path, and logs by template
 //! - `proxy_mixed`: files and upstreams that share paths
@@ -109,6 +114,7 @@ mod observatory;
 mod operation;
 pub(crate) mod otlp;
 mod otlp_collector;
+mod otlp_connections;
 mod proxy;
 mod proxy_balance;
 mod proxy_cache;
@@ -119,12 +125,17 @@ mod proxy_h2_strict;
 mod proxy_h2_upstream;
 mod proxy_http2;
 mod proxy_http3;
+mod proxy_http3_upgrade;
+mod proxy_load;
+mod proxy_malformed;
 mod proxy_mixed;
 mod proxy_names;
+mod proxy_pairings;
 mod proxy_request;
 mod proxy_reuse;
 mod proxy_tls;
 mod proxy_websocket;
+mod proxy_websockets;
 mod recorded;
 mod reload;
 mod representations;

@@ -4,11 +4,11 @@ use crate::serve::files::noise;
 use crate::serve::on_every_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually, within};
 use crate::serve::tree::Tree;
+use crate::serve::upgrade::ENDING;
 use crate::serve::wire::{Connection, head};
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 const NO_ERROR: i32 = 0;
 const USAGE: i32 = 2;
@@ -297,7 +297,8 @@ fn a_value_without_its_equals_sign_is_told_how_to_be_written() {
         (&["--pacing", "true", &site], "write `--pacing=true`"),
         (&["--spa", "/app.html", "--check"], "write `--spa=/app.html`"),
     ] {
-        let (code, _, err) = weir(&[&["serve"], arguments].concat());
+        // Whoever listens at the default port is in nobody's way.
+        let (code, _, err) = weir(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat());
         assert_eq!(code, USAGE, "{arguments:?}: {err}");
         assert!(err.contains(advice), "{arguments:?}: {err}");
     }
@@ -497,13 +498,13 @@ fn a_drain_is_bounded(strategy: Strategy) {
     tree.write("large.bin", noise(24 << 20));
     let mut server = Launch::new(strategy)
         .root(tree.path())
-        .args(["--grace", "300ms"])
+        .args(["--grace", "300ms", "--write-timeout", "1h"])
         .start();
     let mut busy = server.connect();
     busy.send(head("GET", "/large.bin", &[]));
     assert_eq!(busy.exactly(8), b"HTTP/1.1", "the answer has begun");
     server.signal("TERM");
-    within(Duration::from_secs(5), "grace ends", || server.has_ended());
+    within(ENDING, "grace ends", || server.has_ended());
 }
 
 fn a_second_signal_stops_at_once(strategy: Strategy) {
@@ -511,7 +512,7 @@ fn a_second_signal_stops_at_once(strategy: Strategy) {
     tree.write("large.bin", noise(24 << 20));
     let mut server = Launch::new(strategy)
         .root(tree.path())
-        .args(["--grace", "60s"])
+        .args(["--grace", "1h", "--write-timeout", "1h"])
         .start();
     let mut busy = server.connect();
     busy.send(head("GET", "/large.bin", &[]));
@@ -521,7 +522,7 @@ fn a_second_signal_stops_at_once(strategy: Strategy) {
         TcpStream::connect(server.address).is_err().then_some(())
     });
     server.signal("TERM");
-    within(Duration::from_secs(5), "a second signal", || server.has_ended());
+    within(ENDING, "a second signal", || server.has_ended());
 }
 
 fn a_reload_takes_what_is_valid_and_keeps_the_rest(strategy: Strategy) {
@@ -749,13 +750,9 @@ fn a_log_may_go_to_standard_output(strategy: Strategy) {
         .root(tree.path())
         .args(["--access-log", "-", "--log-format", "json"])
         .start();
-    let began = Instant::now();
     assert_eq!(server.connect().get("/a.txt").status, 200);
+    // A buffered line does not wait for the next, which never comes.
     eventually("the line", || server.stdout().contains("/a.txt").then_some(()));
-    assert!(
-        began.elapsed() < Duration::from_secs(10),
-        "a buffered line does not wait for the next"
-    );
     assert_eq!(server.stop(), NO_ERROR);
     assert_eq!(server.stdout().lines().count(), 1);
 }
@@ -788,9 +785,7 @@ fn a_log_that_nobody_reads_does_not_hold_it_up(strategy: Strategy) {
     }
     drop(connection);
     server.signal("TERM");
-    let ended = within(Duration::from_secs(10), "it gives the log up", || {
-        server.has_ended()
-    });
+    let ended = within(ENDING, "it gives the log up", || server.has_ended());
     assert_eq!(ended.code(), Some(NO_ERROR));
     eventually("it says so", || {
         server.stderr().contains("log lines are lost").then_some(())

@@ -7,6 +7,7 @@ use crate::serve::proxy::{GONE, HELLO, Upstream, head};
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
 use crate::serve::{on_every_strategy, on_strategy};
+use flate2::read::GzDecoder;
 use otlp::wire::{Fields, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -127,7 +128,16 @@ impl Sent {
     /// Its spans, once all of the message was read.
     fn spans(&self) -> Vec<Span> {
         let mut spans = Vec::new();
-        for resource in inner(&self.content, 1) {
+        let mut content = Vec::new();
+        match self.head.contains("\r\nContent-Encoding: gzip\r\n") {
+            true => drop(
+                GzDecoder::new(&*self.content)
+                    .read_to_end(&mut content)
+                    .expect("gzip"),
+            ),
+            false => content.clone_from(&self.content),
+        }
+        for resource in inner(&content, 1) {
             let who = attributes(inner(resource, 1).next().expect("a resource"), 1);
             for scope in inner(resource, 2) {
                 spans.extend(inner(scope, 2).map(|message| span(message, &who)));
@@ -234,8 +244,16 @@ fn logged(server: &Server, target: &str, count: usize) -> Vec<serde_json::Value>
     })
 }
 
+/// Waits until the server log has all these texts.
+fn says(server: &Server, parts: &[&str]) {
+    eventually(&parts.join(", "), || {
+        let log = server.stderr();
+        parts.iter().all(|part| log.contains(part)).then_some(())
+    });
+}
+
 /// The sum of a counter over all workers.
-fn counted(server: &Server, name: &str) -> u64 {
+pub(crate) fn counted(server: &Server, name: &str) -> u64 {
     let metrics = server.connect().get("/.weir/metrics").text();
     let lines = metrics
         .lines()
@@ -331,12 +349,11 @@ fn each_request_has_a_span(strategy: Strategy) {
     let mut bad = server.connect();
     bad.send("nonsense\r\n\r\n");
     assert_eq!(bad.receive("GET").status, 400);
-    let before: usize = collector.spans().len();
     assert_eq!(server.connect().get("/last").status, 404);
     assert_eq!(server.stop(), 0);
     assert_eq!(collector.of("/last", 1).len(), 1);
     let ids: BTreeSet<String> = collector.spans().iter().map(|span| span.id.clone()).collect();
-    assert_eq!(ids.len(), 5, "each has its own, {before} before the end");
+    assert_eq!(ids.len(), 5, "each has its own");
 }
 
 fn an_upstream_belongs_to_the_trace(strategy: Strategy) {
@@ -379,6 +396,14 @@ fn an_upstream_belongs_to_the_trace(strategy: Strategy) {
             (TRACE, TRACE, PARENT)
         );
         assert_eq!((&*client.state, client.flags, client.kind), ("a=1", 0x101, 3));
+        assert_eq!(
+            (&*parent.name, parent.must("http.route")),
+            ("GET /api/*", "/api/*")
+        );
+        assert!(
+            client.name == "GET" && !client.attributes.contains_key("http.route"),
+            "{client:?}"
+        );
         assert!(
             parent.start <= client.start && client.end <= parent.end,
             "{parent:?} {client:?}"
@@ -406,6 +431,10 @@ fn an_upstream_belongs_to_the_trace(strategy: Strategy) {
     }
     // One that cannot be reached.
     assert_eq!(server.connect().get("/gone/x").status, 502);
+    assert_eq!(frames::connect(&server).get("/gone/y", &[]).status, 502);
+    let spans = collector.of("/gone/y", 2);
+    let routes = spans.iter().filter_map(|span| span.attributes.get("http.route"));
+    assert_eq!(routes.collect::<Vec<_>>(), ["/gone/*"], "{spans:?}");
     let spans = collector.of("/gone/x", 2);
     let client = spans
         .iter()
@@ -416,6 +445,10 @@ fn an_upstream_belongs_to_the_trace(strategy: Strategy) {
         .find(|span| span.kind == 2)
         .expect("a span of the server");
     assert!(client.is_error && server.is_error, "{spans:?}");
+    assert_eq!(
+        (&*server.name, server.must("http.route")),
+        ("GET /gone/*", "/gone/*")
+    );
     assert_eq!(
         (client.must("error.type"), server.must("error.type")),
         ("unreachable", "502")
@@ -444,6 +477,7 @@ fn an_upload_is_one_span(strategy: Strategy) {
     assert_eq!(server.stop(), 0);
     let kinds: Vec<u64> = collector.spans().iter().map(|span| span.kind).collect();
     assert_eq!(kinds, [2, 2], "no client asked another server");
+    assert_eq!(collector.spans()[0].must("http.route"), "/dav/*");
 }
 
 fn a_sampler_keeps_a_share_and_follows_its_callers(strategy: Strategy) {
@@ -509,6 +543,107 @@ fn a_sampler_keeps_a_share_and_follows_its_callers(strategy: Strategy) {
     assert_eq!(collector.spans().len(), 2);
 }
 
+fn the_standard_variables_are_read(strategy: Strategy) {
+    let (collector, silent) = (Collector::taking(), Collector::taking());
+    let tree = tree();
+    let text = format!(
+        "root = \"{}\"\n[otlp]\ninterval = \"100ms\"\nresource = [\"k=own\"]\n",
+        tree.path().display()
+    );
+    let config = tree.write("weir.toml", text);
+    let launch = || {
+        Launch::new(strategy)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .env(
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+                &format!("{}/in?key=1", collector.url),
+            )
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &silent.url)
+            .env("OTEL_EXPORTER_OTLP_HEADERS", "X-Key=a%20secret")
+            .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+            .env("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+            .env(
+                "OTEL_RESOURCE_ATTRIBUTES",
+                "service.name=a,service.namespace=shop,k=other",
+            )
+            .env("OTEL_SERVICE_NAME", "front")
+            .env("OTEL_TRACES_SAMPLER", "always_on")
+    };
+    let mut server = launch().start();
+    says(
+        &server,
+        &[
+            "because of the variable OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "ignored the variable OTEL_EXPORTER_OTLP_TIMEOUT: ",
+        ],
+    );
+    // A parent that was not recorded does not matter.
+    let unsampled = traceparent("00");
+    let answer = server
+        .connect()
+        .request("GET", "/a.txt", &[("traceparent", &unsampled)]);
+    assert_eq!(answer.status, 200);
+    let span = &collector.of("/a.txt", 1)[0];
+    assert_eq!((&*span.trace, span.flags), (TRACE, 0x301));
+    for (key, value) in [
+        ("service.name", "front"),
+        ("service.namespace", "shop"),
+        ("k", "own"),
+    ] {
+        assert_eq!(span.resource[key], value, "{key}");
+    }
+    let head = &collector.all()[0].head;
+    for part in [
+        "POST /in?key=1 HTTP/1.1\r\n",
+        "\r\nContent-Encoding: gzip\r\n",
+        "\r\nX-Key: a secret\r\n",
+    ] {
+        assert!(head.contains(part), "{head}");
+    }
+    // A reload reads them again.
+    server.signal("HUP");
+    says(&server, &["reloaded"]);
+    eventually("a span after the reload", || {
+        server.connect().get("/b.txt");
+        let mut spans = collector.spans().into_iter();
+        spans
+            .any(|span| span.attributes["url.path"] == "/b.txt" && span.resource["service.name"] == "front")
+            .then_some(())
+    });
+    assert!(silent.all().is_empty());
+    // Flags come first.
+    assert_eq!(server.stop(), 0);
+    let before = collector.all().len();
+    let server = launch()
+        .args([
+            "--otlp",
+            &silent.url,
+            "--otlp-compression=none",
+            "--otlp-sample=0",
+        ])
+        .start();
+    let sampled = traceparent("01");
+    for (path, parent) in [("/left", &unsampled), ("/kept", &sampled)] {
+        let answer = server.connect().request("GET", path, &[("traceparent", parent)]);
+        assert_eq!(answer.status, 404);
+    }
+    silent.of("/kept", 1);
+    assert_eq!(silent.spans().len(), 1);
+    assert!(!silent.all()[0].head.contains("Content-Encoding"));
+    assert_eq!(collector.all().len(), before);
+    // The environment alone may turn traces off.
+    let mut server = Launch::new(strategy)
+        .root(tree.path())
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &silent.url)
+        .env("OTEL_SDK_DISABLED", "true")
+        .start();
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    // Spans would be sent before the end.
+    assert_eq!(server.stop(), 0);
+    assert!(!server.stderr().contains("OTEL_"), "{}", server.stderr());
+    assert!(silent.of("/a.txt", 0).is_empty());
+}
+
 fn only_some_are_believed(strategy: Strategy) {
     let tree = tree();
     for (flags, is_believed) in [
@@ -549,10 +684,9 @@ fn what_a_collector_does_not_take_is_sent_again_or_counted(strategy: Strategy) {
     eventually("the count", || {
         (counted(&server, "weir_spans_sent_total") > 0).then_some(())
     });
-    let log = server.stderr();
-    assert!(
-        log.contains("takes no spans: it answers with 503") && log.contains("takes spans again"),
-        "{log}"
+    says(
+        &server,
+        &["takes no spans: it answers with 503; ", "takes spans again"],
     );
     assert_eq!(counted(&server, "weir_spans_dropped_total"), 0);
     // It never takes some.
@@ -564,11 +698,7 @@ fn what_a_collector_does_not_take_is_sent_again_or_counted(strategy: Strategy) {
     eventually("the count", || {
         (counted(&server, "weir_spans_dropped_total") == 1).then_some(())
     });
-    let log = server.stderr();
-    assert!(
-        log.contains("it answers with 400") && log.contains("spans are lost"),
-        "{log}"
-    );
+    says(&server, &["it answers with 400; spans are lost"]);
     // It takes a part.
     let collector = Collector::new(|number| if number == 0 { PARTLY } else { TAKEN });
     let server = launch(strategy, &tree, &collector.url).start();
@@ -577,8 +707,7 @@ fn what_a_collector_does_not_take_is_sent_again_or_counted(strategy: Strategy) {
     eventually("the count", || {
         (counted(&server, "weir_spans_dropped_total") == 1).then_some(())
     });
-    let log = server.stderr();
-    assert!(log.contains("rejected 1 of 1 spans: "), "{log}");
+    says(&server, &["rejected 1 of 1 spans: "]);
 }
 
 fn a_queue_has_an_end_and_nobody_waits_for_it(strategy: Strategy) {
@@ -611,9 +740,7 @@ fn a_collector_that_never_answers_delays_no_stop_for_long(strategy: Strategy) {
         .start();
     assert_eq!(server.connect().get("/a.txt").status, 200);
     eventually("a request to the collector", || collector.all().pop());
-    eventually("a warning", || {
-        server.stderr().contains("no response within 200ms").then_some(())
-    });
+    says(&server, &["no response within 200ms"]);
     assert_eq!(server.connect().get("/a.txt").status, 200);
     assert_eq!(server.stop(), 0);
     assert!(server.stderr().contains("spans are lost"), "{}", server.stderr());
@@ -642,24 +769,21 @@ fn a_reload_changes_all_but_the_collector(strategy: Strategy) {
             (server.stderr().matches(expected).count() == count).then_some(())
         });
     };
+    let is_named = |name: &str| {
+        eventually(name, || {
+            server.connect().get("/b.txt");
+            let mut spans = collector.spans().into_iter();
+            spans
+                .any(|span| span.resource["service.name"] == name)
+                .then_some(())
+        });
+    };
     configure(&collector.url, "service-name = \"two\"");
     reloads("reloaded", 1);
-    eventually("the new name", || {
-        server.connect().get("/b.txt");
-        let mut spans = collector.spans().into_iter();
-        spans
-            .any(|span| span.resource["service.name"] == "two")
-            .then_some(())
-    });
+    is_named("two");
     configure(&other.url, "service-name = \"three\"");
     reloads("reloaded; otlp will change at the next start only", 1);
-    eventually("the new name", || {
-        server.connect().get("/c.txt");
-        let mut spans = collector.spans().into_iter();
-        spans
-            .any(|span| span.resource["service.name"] == "three")
-            .then_some(())
-    });
+    is_named("three");
     assert!(other.all().is_empty());
     // Without the table, requests have no spans any more.
     let text = format!(
@@ -708,14 +832,8 @@ fn a_collector_may_be_reached_over_tls(strategy: Strategy) {
         .args(["--otlp-ca".as_ref(), wrong.as_os_str()])
         .start();
     assert_eq!(server.connect().get("/b.txt").status, 404);
-    eventually("a warning", || {
-        server.stderr().contains("takes no spans: ").then_some(())
-    });
-    let log = server.stderr();
-    assert!(
-        log.contains("check --otlp-ca:") && !log.contains("--insecure"),
-        "{log}"
-    );
+    says(&server, &["takes no spans: ", "check --otlp-ca:", "`[otlp]`"]);
+    assert!(!server.stderr().contains("--insecure"));
     assert_eq!(
         collector
             .spans()
@@ -808,6 +926,7 @@ mod of_the_collector {
     on_strategy!(
         one_loop, ONE_LOOP:
         only_some_are_believed,
+        the_standard_variables_are_read,
         what_a_collector_does_not_take_is_sent_again_or_counted,
         a_queue_has_an_end_and_nobody_waits_for_it,
         a_collector_that_never_answers_delays_no_stop_for_long,
@@ -816,6 +935,7 @@ mod of_the_collector {
     );
     on_strategy!(
         process_loops, PROCESS_LOOPS:
+        the_standard_variables_are_read,
         a_collector_that_never_answers_delays_no_stop_for_long,
         a_reload_changes_all_but_the_collector,
         a_collector_may_be_reached_over_tls

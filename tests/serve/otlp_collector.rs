@@ -1,6 +1,5 @@
 //! Traces of a server, and metrics of a load, at a real collector of OpenTelemetry, whose decoder is not ours: it prints what it
-//! takes. Skipped where
-//! `otelcol` is not installed.
+//! takes. Skipped where `otelcol` is not installed.
 
 use crate::cli::weir;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
@@ -8,7 +7,7 @@ use crate::serve::proxy::{GONE, HELLO, Upstream};
 use crate::serve::tree::Tree;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -40,8 +39,16 @@ impl Drop for Collector {
 }
 
 impl Collector {
-    fn start(program: PathBuf) -> Collector {
-        // Nobody else asks for a port between this and the start; if somebody does, the collector says so and ends.
+    /// The collector cannot choose its port itself, so another program may take the one chosen here first: then another one.
+    fn start(program: &Path) -> Collector {
+        const ATTEMPTS: usize = 10;
+        (0..ATTEMPTS)
+            .find_map(|_| Collector::at_a_free_port(program))
+            .expect("a port that stays free")
+    }
+
+    /// `None` if the port is taken before the collector listens.
+    fn at_a_free_port(program: &Path) -> Option<Collector> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("its address");
         drop(listener);
@@ -64,7 +71,7 @@ impl Collector {
         let printed: Arc<Mutex<String>> = Arc::default();
         let out: Box<dyn Read + Send> = Box::new(process.stdout.take().expect("piped"));
         let err: Box<dyn Read + Send> = Box::new(process.stderr.take().expect("piped"));
-        for mut from in [out, err] {
+        let readers = [out, err].map(|mut from| {
             let printed = Arc::clone(&printed);
             std::thread::spawn(move || {
                 let mut buffer = [0; 4096];
@@ -72,18 +79,28 @@ impl Collector {
                     let text = String::from_utf8_lossy(&buffer[..count]);
                     printed.lock().expect("no reader panics").push_str(&text);
                 }
-            });
-        }
-        let collector = Collector {
+            })
+        });
+        let mut collector = Collector {
             process,
             url: format!("http://{address}"),
             printed,
             _tree: tree,
         };
-        eventually("the collector serves", || {
-            collector.text().contains("Everything is ready").then_some(())
+        let serves = eventually("the collector serves", || {
+            let has_ended = collector.process.try_wait().expect("its status").is_some();
+            let is_ready = collector.text().contains("Everything is ready");
+            (is_ready || has_ended).then_some(!has_ended)
         });
-        collector
+        if serves {
+            return Some(collector);
+        }
+        for reader in readers {
+            reader.join().expect("no reader panics");
+        }
+        let said = collector.text();
+        assert!(said.contains("address already in use"), "{said}");
+        None
     }
 
     fn text(&self) -> String {
@@ -106,7 +123,7 @@ impl Collector {
 #[test]
 fn a_real_collector_takes_all_spans() {
     let Some(program) = installed() else { return };
-    let (collector, upstream) = (Collector::start(program), Upstream::answering(HELLO));
+    let (collector, upstream) = (Collector::start(&program), Upstream::answering(HELLO));
     let tree = Tree::with(&[("a.txt", "a file")]);
     let mut server = Launch::new(Strategy::PROCESS_LOOPS)
         .root(tree.path())
@@ -201,7 +218,7 @@ fn a_real_collector_takes_all_spans() {
 #[test]
 fn a_real_collector_takes_the_seconds_of_a_load() {
     let Some(program) = installed() else { return };
-    let collector = Collector::start(program);
+    let collector = Collector::start(&program);
     let tree = Tree::with(&[("a.txt", "a file")]);
     let server = Server::of(Strategy::LOOPS, tree.path());
     let url = format!("http://{}/a.txt", server.address);

@@ -272,7 +272,9 @@ fn upstreams_that_fail_before_their_response(strategy: Strategy) {
         ),
         (silent.url.clone(), 504, "did not respond in time"),
     ] {
-        let table = format!("upstreams = [\"{url}\"]\nfirst-byte-timeout = \"300ms\"");
+        // Only who waits for silence is not to wait for long: a busy machine may be slow with the others.
+        let patience = if status == 504 { "300ms" } else { "60s" };
+        let table = format!("upstreams = [\"{url}\"]\nfirst-byte-timeout = \"{patience}\"");
         let server = configured(strategy, &tree, &table);
         let mut connection = server.connect();
         let answer = connection.request("POST", "/api/x", &[("Content-Length", "0")]);
@@ -416,14 +418,32 @@ pub(crate) fn peak(server: &Server) -> u64 {
         .expect("a number")
 }
 
-fn bodies_take_flat_memory(strategy: Strategy) {
-    const SIZE: u64 = 64 << 20;
+/// Writes this byte so many times.
+fn pour(byte: u8, size: u64, to: &mut impl Write) -> std::io::Result<()> {
+    let part = vec![byte; 64 << 10];
+    (0..size / part.len() as u64).try_for_each(|_| to.write_all(&part))
+}
+
+/// Reads so many bytes, each of which has to be this one.
+fn drain(byte: u8, size: u64, from: &mut impl Read) -> std::io::Result<()> {
+    let (mut part, expected, mut left) = (vec![0; 64 << 10], vec![byte; 64 << 10], size);
+    while left > 0 {
+        let count = from.read(&mut part)?;
+        let is_right = count > 0 && count as u64 <= left && part[..count] == expected[..count];
+        assert!(is_right, "{count} bytes with {left} of {size} left");
+        left -= count as u64;
+    }
+    Ok(())
+}
+
+/// Sends this many bytes through the proxy in each direction. Its memory does not grow with them.
+fn bodies_of(strategy: Strategy, size: u64) {
     let tree = tree();
-    let upstream = Upstream::new(|stream| {
+    let upstream = Upstream::new(move |stream| {
         let got = head(stream);
-        let taken = std::io::copy(&mut (&mut *stream).take(SIZE), &mut std::io::sink());
-        let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").as_bytes());
-        let sent = std::io::copy(&mut std::io::repeat(b'd').take(SIZE), stream);
+        let taken = drain(b'u', size, stream);
+        let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n").as_bytes());
+        let sent = pour(b'd', size, stream);
         format!("{got}{taken:?} {sent:?}")
     });
     let server = launch(strategy, &tree, &upstream.url);
@@ -431,19 +451,37 @@ fn bodies_take_flat_memory(strategy: Strategy) {
     connection.get("/a.txt");
     let before = peak(&server);
     connection.send(format!(
-        "POST /api/ HTTP/1.1\r\nHost: x\r\nContent-Length: {SIZE}\r\n\r\n"
+        "POST /api/ HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n"
     ));
-    std::io::copy(&mut std::io::repeat(b'u').take(SIZE), connection.stream()).expect("the proxy takes all");
-    let answer = connection.receive("POST");
-    assert_eq!(answer.body.len() as u64, SIZE);
-    assert!(upstream.first().ends_with(&format!("Ok({SIZE}) Ok({SIZE})")));
+    pour(b'u', size, connection.stream()).expect("the proxy takes all");
+    // The test keeps none of it either.
+    let answer = head(connection.stream());
+    let length = format!("\r\nContent-Length: {size}\r\n");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(&length),
+        "{answer}"
+    );
+    drain(b'd', size, connection.stream()).expect("the response");
+    assert_eq!(connection.get("/a.txt").text(), "a file");
+    assert!(upstream.first().ends_with("Ok(()) Ok(())"));
     // The kernel sums up the counts of threads now and then, so a peak can be off by some pages.
     let grown = peak(&server).saturating_sub(before);
     assert!(
         grown < 8 << 10,
         "{grown} KiB for two bodies of {} KiB",
-        SIZE >> 10
+        size >> 10
     );
+}
+
+fn bodies_take_flat_memory(strategy: Strategy) {
+    bodies_of(strategy, 64 << 20);
+}
+
+/// The largest body that a rule takes by default. The size makes a leak of one byte in 256 visible; it costs a debug build some seconds
+/// of processor time.
+#[test]
+fn a_gibibyte_each_way_takes_flat_memory() {
+    bodies_of(Strategy::LOOPS, 1 << 30);
 }
 
 fn upstreams_take_turns_and_stand_in(strategy: Strategy) {

@@ -1,5 +1,5 @@
 //! HTTP/2 on both sides of the proxy: which messages of clients and of upstreams are malformed, what the other side gets of them,
-//! and what of a valid message arrives.
+//! and what of a valid message arrives. `proxy_pairings` and `proxy_malformed` have clients and upstreams of other versions.
 //!
 //! The upstream records each field and byte, and accepts everything.
 
@@ -33,18 +33,18 @@ const PRIORITY: u8 = 0x20;
 const FRAME_MAX: usize = 16_384;
 
 /// A frame of a stream: type, flags and payload.
-type Frame = (u8, u8, Vec<u8>);
+pub(crate) type Frame = (u8, u8, Vec<u8>);
 
 type Pairs<'t> = &'t [(&'t str, &'t str)];
 
 /// What came over one stream.
 #[derive(Clone, Debug, Default)]
-struct Heard {
+pub(crate) struct Heard {
     fields: Vec<(String, String)>,
-    trailers: Vec<(String, String)>,
-    body: Vec<u8>,
-    has_ended: bool,
-    was_reset: bool,
+    pub(crate) trailers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) has_ended: bool,
+    pub(crate) was_reset: bool,
 }
 
 impl Heard {
@@ -53,7 +53,7 @@ impl Heard {
         field.map(|(_, value)| &**value)
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.field(":path").unwrap_or_default()
     }
 }
@@ -61,8 +61,8 @@ impl Heard {
 /// By number of the connection, and stream.
 type Log = Arc<Mutex<BTreeMap<(usize, u32), Heard>>>;
 
-struct Recorder {
-    url: String,
+pub(crate) struct Recorder {
+    pub(crate) url: String,
     log: Log,
 }
 
@@ -95,7 +95,17 @@ impl Recorder {
         Recorder { url, log }
     }
 
-    fn all(&self) -> Vec<Heard> {
+    /// One that answers 200 to each request.
+    pub(crate) fn fine() -> Recorder {
+        Recorder::new(|_| fine("ok"))
+    }
+
+    /// One that begins a response to each request, and says no more.
+    pub(crate) fn silent() -> Recorder {
+        Recorder::new(|_| vec![headers(0, &[(":status", "200")]), data(0, "hello")])
+    }
+
+    pub(crate) fn all(&self) -> Vec<Heard> {
         self.log
             .lock()
             .expect("no upstream panics")
@@ -104,7 +114,7 @@ impl Recorder {
             .collect()
     }
 
-    fn of_path(&self, path: &str) -> Vec<Heard> {
+    pub(crate) fn of_path(&self, path: &str) -> Vec<Heard> {
         let all = self.all().into_iter();
         all.filter(|heard| heard.path() == path).collect()
     }
@@ -240,7 +250,7 @@ fn fine(content: &str) -> Vec<Frame> {
 }
 
 /// One event loop, so that all requests share a connection to the upstream.
-fn launch(strategy: Strategy, tree: &Tree, url: &str) -> Server {
+pub(crate) fn launch(strategy: Strategy, tree: &Tree, url: &str) -> Server {
     let text = format!(
         "root = \"{}\"\nhttp2 = \"all\"\n[[proxy]]\npath = \"/api/*\"\nupstreams = [\"{url}\"]\nretries = 0\n\
          max-failures = 0\n",
@@ -263,7 +273,7 @@ const POST: [(&str, &str); 4] = [
 ];
 
 /// Regular fields that make every section malformed (RFC 9113 sections 8.2.1 and 8.2.2).
-const MALFORMED: [(&str, &str); 24] = [
+pub(crate) const MALFORMED: [(&str, &str); 24] = [
     ("", "x"),
     ("Accept", "x"),
     ("a b", "x"),
@@ -291,7 +301,7 @@ const MALFORMED: [(&str, &str); 24] = [
 ];
 
 /// Heads of requests that are malformed as a whole (RFC 9113 section 8.3).
-fn malformed_requests() -> Vec<Vec<(&'static str, &'static str)>> {
+pub(crate) fn malformed_requests() -> Vec<Vec<(&'static str, &'static str)>> {
     let [method, scheme, authority, path] = POST;
     let mut all = vec![
         vec![scheme, authority, path],
@@ -345,7 +355,7 @@ fn malformed_requests() -> Vec<Vec<(&'static str, &'static str)>> {
 /// upstream.
 fn malformed_heads_reach_no_upstream(strategy: Strategy) {
     let tree = Tree::new();
-    let upstream = Recorder::new(|_| fine("ok"));
+    let upstream = Recorder::fine();
     let server = launch(strategy, &tree, &upstream.url);
     let cases = malformed_requests();
     for case in &cases {
@@ -372,7 +382,7 @@ fn malformed_heads_reach_no_upstream(strategy: Strategy) {
 fn malformed_ends_are_no_ends_at_the_upstream(strategy: Strategy) {
     type End = fn(&mut Client<TcpStream>, u32);
     let tree = Tree::new();
-    let upstream = Recorder::new(|_| fine("ok"));
+    let upstream = Recorder::fine();
     let server = launch(strategy, &tree, &upstream.url);
     let lengths: [(&str, &str, End); 3] = [
         ("too short", "9", |client, stream| client.end(stream, &[])),
@@ -422,7 +432,7 @@ fn malformed_ends_are_no_ends_at_the_upstream(strategy: Strategy) {
 
 fn valid_requests_arrive_as_they_are(strategy: Strategy) {
     let tree = Tree::new();
-    let upstream = Recorder::new(|_| fine("ok"));
+    let upstream = Recorder::fine();
     let server = launch(strategy, &tree, &upstream.url);
     let mut client = frames::connect(&server);
     let fields = [
@@ -489,7 +499,7 @@ fn valid_requests_arrive_as_they_are(strategy: Strategy) {
 }
 
 /// Responses that the client gets nothing of: it is told 502.
-fn malformed_responses() -> Vec<(String, Vec<Frame>)> {
+pub(crate) fn malformed_responses() -> Vec<(String, Vec<Frame>)> {
     const STATUS: (&str, &str) = (":status", "200");
     let mut heads: Vec<Vec<(&str, &str)>> = vec![
         vec![],
@@ -595,7 +605,7 @@ fn malformed_responses() -> Vec<(String, Vec<Frame>)> {
 }
 
 /// Responses that begin well: what has been sent of them cannot be taken back, so the client's stream is reset.
-fn responses_that_end_badly() -> Vec<(String, Vec<Frame>)> {
+pub(crate) fn responses_that_end_badly() -> Vec<(String, Vec<Frame>)> {
     const STATUS: (&str, &str) = (":status", "200");
     let begun = |length: &[(&str, &str)]| headers(0, &[&[STATUS][..], length].concat());
     let mut all = vec![
@@ -649,7 +659,7 @@ fn responses_that_end_badly() -> Vec<(String, Vec<Frame>)> {
 }
 
 /// An upstream whose answer to a request for `/api/N` is that of case N.
-fn answering(cases: &[(String, Vec<Frame>)]) -> Recorder {
+pub(crate) fn answering(cases: &[(String, Vec<Frame>)]) -> Recorder {
     let frames: Vec<Vec<Frame>> = cases.iter().map(|(_, frames)| frames.clone()).collect();
     Recorder::new(move |heard| {
         let number = heard

@@ -1,7 +1,7 @@
 //! Upstreams with host names: which addresses a request tries, what a change of them changes, and what a resolver that fails
 //! does not. Each server has a hosts file of its own, in a mount namespace.
 
-use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
 use crate::serve::proxy::{HELLO, Upstream, request};
 use crate::serve::tree::Tree;
 use crate::serve::{frames, on_strategy};
@@ -10,7 +10,6 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 /// Whether a process may have a hosts file of its own here; prints why if not.
 fn is_possible() -> bool {
@@ -245,8 +244,6 @@ fn a_slow_resolver_delays_neither_the_start_nor_files() {
     assert_eq!(got.status, 502, "{}", got.text());
     let mut query = [0; 512];
     let silent = silent.expect("it was bound");
-    silent
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("a timeout");
+    silent.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     assert!(silent.recv(&mut query).is_ok(), "the name server was asked");
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 fn launch(strategy: Strategy, upstream: &Upstream, more: &str) -> (Server, Tree) {
     let text = format!(
-        "root = \"site\"\nhttp2 = \"all\"\nbody-timeout = \"300ms\"\n[[proxy]]\nupstreams = [\"{}\"]\n{more}\n",
+        "root = \"site\"\nhttp2 = \"all\"\nbody-timeout = \"2s\"\n[[proxy]]\nupstreams = [\"{}\"]\n{more}\n",
         upstream.url
     );
     let tree = Tree::with(&[("weir.toml", &*text), ("site/a.txt", "a file")]);
@@ -165,7 +165,7 @@ fn a_total_timeout_ends_an_exchange(strategy: Strategy) {
             got
         })
     };
-    let rule = "path = \"/api/*\"\ntotal-timeout = \"300ms\"";
+    let rule = "path = \"/api/*\"\ntotal-timeout = \"2s\"";
     let before = silent(b"");
     let (server, _tree) = launch(strategy, &before, rule);
     assert_eq!(server.connect().get("/api/x").status, 504);

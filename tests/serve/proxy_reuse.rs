@@ -314,7 +314,7 @@ fn idle_connections_have_bounds(strategy: Strategy) {
     for client in &mut clients {
         assert_eq!(client.receive("GET").text(), "/api/x");
     }
-    // More than two are closed at once, and those in time.
+    // More than two are closed soon, and those in time.
     upstream.eventually_ended(3);
     upstream.eventually_ended(5);
     assert_eq!(upstream.opened(), 5);
@@ -333,7 +333,8 @@ fn another_upstream_answers_what_one_did_not(strategy: Strategy) {
     });
     for (bad, timeout) in [
         (Upstream::answering(b"").url, "60s"),
-        (silent.url.clone(), "300ms"),
+        // Longer than the other one takes on a busy machine.
+        (silent.url.clone(), "1s"),
     ] {
         let table = format!(
             "balance = \"round-robin\"\nmax-failures = 0\nfirst-byte-timeout = \"{timeout}\"\n{}",

@@ -8,10 +8,11 @@ use crate::serve::wire::Connection;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-const ASK: &str = "GET /api/chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
+pub(crate) const ASK: &str = "GET /api/chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-const AGREE: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+pub(crate) const AGREE: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                        Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
 /// The head that clients get for [`AGREE`].
@@ -163,7 +164,7 @@ fn unread(connection: &mut Connection) -> usize {
 fn silence_ends_both_sides(strategy: Strategy) {
     let tree = tree();
     let upstream = echo();
-    let server = launch(strategy, &tree, &upstream.url, "idle-timeout = \"500ms\"");
+    let server = launch(strategy, &tree, &upstream.url, "idle-timeout = \"3s\"");
     let mut connection = switched(&server);
     assert_eq!(connection.exactly(5), b"early");
     connection.send("ping");

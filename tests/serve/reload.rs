@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 33] = [
+const AT_START: [&str; 36] = [
     "server-log",
     "listen",
     "send-buffer",
@@ -34,6 +34,9 @@ const AT_START: [&str; 33] = [
     "record",
     "control",
     "tls-key-log",
+    "qlog",
+    "qlog-files",
+    "qlog-size",
     "http3",
     "domain",
     "tls",
@@ -97,8 +100,8 @@ const ELSEWHERE: [&str; 34] = [
     "request-id",
     "request-id-answer",
 ];
-/// A timeout of 300 ms has been noticed by then.
-const NOTICED: Duration = Duration::from_secs(10);
+/// A timeout of 300 ms has been noticed by then, also on a busy machine; one of a minute has not.
+const NOTICED: Duration = Duration::from_secs(30);
 /// What lasts longer than this was not cut off after 300 ms.
 const LONGER: Duration = Duration::from_millis(1_500);
 
@@ -577,18 +580,18 @@ const RATES: &[Case] = &[
     },
     Case {
         keys: &["min-send-rate"],
-        before: "write-timeout = '2s'\nmin-send-rate = 0",
-        after: "write-timeout = '2s'\nmin-send-rate = '1GB'",
+        before: "write-timeout = '5s'\nmin-send-rate = 0",
+        after: "write-timeout = '5s'\nmin-send-rate = '1GB'",
         check: |server, _, is_after| {
             let mut connection = server.connect();
             connection.send(head("GET", "/large.bin", &[]));
             // It reads slowly, but it reads.
-            let span = Duration::from_secs(if is_after { 20 } else { 6 });
+            let span = Duration::from_secs(if is_after { 40 } else { 9 });
             read_slowly(&mut connection, span, |connection| {
                 sockets_of(server, connection) == 1
             });
             // The kernel's table is read while others come and go in it: one reading may miss a line or have it twice.
-            within(Duration::from_secs(5), "the connection is there or not", || {
+            within(NOTICED, "the connection is there or not", || {
                 (sockets_of(server, &mut connection) == u32::from(!is_after)).then_some(())
             });
         },
@@ -623,8 +626,11 @@ const PACE: &[Case] = &[Case {
     after: "root = 'site'\nmax-request-rate = 1\nmax-request-burst = 2",
     check: |server, _, is_after| {
         let mut connection = server.connect();
-        let statuses: Vec<u16> = (0..10).map(|_| connection.get("/root.txt").status).collect();
-        assert_eq!(statuses.contains(&429), is_after, "{statuses:?}");
+        let mut is_refused = || connection.get("/root.txt").status == 429;
+        match is_after {
+            true => eventually("a request too many", || is_refused().then_some(())),
+            false => assert!(!(0..10).any(|_| is_refused())),
+        }
     },
 }];
 const ALL_IN_ALL: &[Case] = &[Case {
@@ -653,7 +659,7 @@ const END: &[Case] = &[Case {
         eventually("it is not ready", || {
             (connection.get("/readyz").status == 503).then_some(())
         });
-        within(Duration::from_secs(20), "its grace is over", || {
+        within(NOTICED, "its grace is over", || {
             (sockets_of(server, &mut stuck) == 0).then_some(())
         });
         let (_, end) = stuck.rest();

@@ -38,7 +38,8 @@ fn what_a_client_does_not_take_goes_with_its_connection(strategy: Strategy) {
     let mut connection = server.connect();
     connection.send(head("GET", "/large.bin", &[]));
     assert_eq!(connection.exactly(8), b"HTTP/1.1", "the answer has begun");
-    within(Duration::from_secs(10), "the socket is gone", || {
+    // Without the flag, its 30 seconds.
+    within(Duration::from_secs(20), "the socket is gone", || {
         let state = state(&server, &mut connection);
         assert_ne!(state.as_deref(), Some(FIN_WAIT_1), "it is left to the kernel");
         state.is_none().then_some(())
@@ -147,7 +148,8 @@ impl Drop for SlowDisk {
 }
 
 fn a_disk_that_hangs_is_answered_for_and_hurts_nobody_else(strategy: Strategy) {
-    const DELAY: Duration = Duration::from_secs(8);
+    // Longer than all answers together take on a busy machine: nobody waits for it, as the tracer is ended before.
+    const DELAY: Duration = Duration::from_secs(50);
     let tree = Tree::with(&[("warm.txt", "warm")]);
     for number in 0..12 {
         tree.write(&format!("cold{number}.txt"), "cold");

@@ -1,14 +1,11 @@
 //! Pages of logins: what is at `/~login/`, that nothing else of a home is reachable, and that no answer tells
 //! which logins there are.
 
+use crate::serve::disk::VISIBLE;
 use crate::serve::on_each_back_end;
 use crate::serve::process::{Launch, Server, Strategy, eventually, within};
 use crate::serve::tree::Tree;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
-
-/// The promise: a change on disk is visible within one second.
-const VISIBLE: Duration = Duration::from_secs(1);
 
 const CONFIG: &str = r#"
 root = "www"

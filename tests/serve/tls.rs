@@ -4,22 +4,18 @@
 //! The client is rustls, which refuses what a browser refuses: an unknown issuer, another name, a truncated response.
 
 use crate::serve::on_every_strategy;
-use crate::serve::process::{Launch, Server, Strategy, eventually, within};
+use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::tree::Tree;
 use crate::serve::upgrade::Line;
 use crate::serve::wire::Connection;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
 use tls::rustls::{
     self, ClientConfig, ClientConnection, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore,
     StreamOwned,
 };
-
-/// A normal client waits no longer than this beside others that misuse the server.
-const BESIDE_ABUSE: Duration = Duration::from_secs(1);
 
 /// Certificates and keys in a folder, and what a client trusts of them.
 pub(crate) struct Pairs {
@@ -302,7 +298,7 @@ fn handshakes_that_do_not_end_keep_nobody_out(strategy: Strategy) {
             connection
         })
         .collect();
-    within(BESIDE_ABUSE * 3, "a normal client is answered", || {
+    eventually("a normal client is answered", || {
         let mut secure = Secure::try_open(server.address, &config, "a.test").ok()?;
         secure.ask("/", "keep-alive");
         secure.small().starts_with("HTTP/1.1 200").then_some(())

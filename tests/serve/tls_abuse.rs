@@ -1,7 +1,7 @@
 //! Clients that misuse TLS, with a normal client beside them that is answered all the same, over every strategy.
 
 use crate::serve::on_every_strategy;
-use crate::serve::process::{Server, Strategy};
+use crate::serve::process::{Server, Strategy, eventually};
 use crate::serve::tls::{Pairs, Secure};
 use crate::serve::wire::Connection;
 use socket2::{Domain, Socket, Type};
@@ -12,12 +12,9 @@ use std::time::{Duration, Instant};
 use tls::rustls::pki_types::ServerName;
 use tls::rustls::{ClientConfig, ClientConnection};
 
-/// A normal client has its answer by then, beside the others.
-const BESIDE_ABUSE: Duration = Duration::from_secs(1);
-
-/// The same where a worker has one connection at a time: each of the clients that came before holds a worker for a tenth of a
-/// second or more.
-const BEHIND_ABUSE: Duration = Duration::from_secs(5);
+/// A normal client has its answer by then, beside the others and on a busy machine: before the 20 s are over that a client
+/// has for a handshake.
+const BESIDE_ABUSE: Duration = Duration::from_secs(15);
 
 fn a_server(strategy: Strategy, more: &[&str]) -> (Pairs, Server) {
     let mut pairs = Pairs::new();
@@ -27,26 +24,22 @@ fn a_server(strategy: Strategy, more: &[&str]) -> (Pairs, Server) {
 }
 
 /// A normal client gets its page in time. The best of three attempts counts, because the machine has other tests to run.
-fn is_served(server: &Server, config: &Arc<ClientConfig>, strategy: Strategy) {
-    let bound = match strategy.holds_workers() {
-        true => BEHIND_ABUSE,
-        false => BESIDE_ABUSE,
-    };
+fn is_served(server: &Server, config: &Arc<ClientConfig>) {
     let ask = || {
         let mut secure = Secure::try_open(server.address, config, "a.test").ok()?;
         secure.try_ask("/").filter(|text| text.ends_with("hello"))
     };
     let is_in_time = |_| {
         let began = Instant::now();
-        while ask().is_none() && began.elapsed() <= bound {
+        while ask().is_none() && began.elapsed() <= BESIDE_ABUSE {
             std::thread::park_timeout(Duration::from_millis(5));
         }
         // The last try may have begun in time and taken longer.
-        began.elapsed() <= bound
+        began.elapsed() <= BESIDE_ABUSE
     };
     assert!(
         (0..3).any(is_in_time),
-        "a normal client is answered within {bound:?}"
+        "a normal client is answered within {BESIDE_ABUSE:?}"
     );
 }
 
@@ -67,22 +60,20 @@ fn a_dribbled_hello_is_cut_off(strategy: Strategy) {
     let mut slow = TcpStream::connect(server.address).expect("a connection");
     slow.set_read_timeout(Some(Duration::from_millis(50)))
         .expect("a timeout");
-    let began = Instant::now();
     let mut at = 0;
     let mut buffer = [0; 64];
-    // Reading waits in place of sleeping: 50 ms for each byte.
+    // Reading waits in place of sleeping: 50 ms for each byte, so bytes tell the time that it had at least.
     while at < bytes.len() && slow.write_all(&bytes[at..=at]).is_ok() {
         at += 1;
         if at == 10 {
-            is_served(&server, &config, strategy);
+            is_served(&server, &config);
         }
         if matches!(slow.read(&mut buffer), Ok(0)) {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(15), "{at} bytes");
     }
-    assert!(at < bytes.len(), "it was cut off");
-    is_served(&server, &config, strategy);
+    assert!(at < bytes.len().min(300), "cut off only after {at} bytes");
+    is_served(&server, &config);
 }
 
 /// A hello in records of one byte each is legal, and a whole one is answered (RFC 8446 section 5.1).
@@ -101,7 +92,7 @@ fn records_of_one_byte_end_nothing_else(strategy: Strategy) {
             connection
         })
         .collect();
-    is_served(&server, &config, strategy);
+    is_served(&server, &config);
     for connection in &mut all {
         // A ServerHello, or an alert: whichever, it is TLS.
         let first = connection.exactly(1)[0];
@@ -122,7 +113,7 @@ fn a_flood_of_handshakes_keeps_nobody_waiting(strategy: Strategy) {
                 connection
             })
             .collect();
-        is_served(&server, &config, strategy);
+        is_served(&server, &config);
         drop(flood);
     }
 }
@@ -143,7 +134,7 @@ fn a_flood_of_key_updates_is_ended(strategy: Strategy) {
         }
     }
     assert!(sent < 10_000, "it was ended");
-    is_served(&server, &config, strategy);
+    is_served(&server, &config);
     // A few are no flood.
     let mut good = Secure::open(server.address, &config, "a.test");
     for _ in 0..8 {
@@ -155,7 +146,8 @@ fn a_flood_of_key_updates_is_ended(strategy: Strategy) {
 /// Handshakes that do not go on, of one address, leave room for those of others.
 #[test]
 fn unfinished_handshakes_of_an_address_are_bounded() {
-    let (pairs, server) = a_server(Strategy::LOOPS, &["--max-handshakes-per-address", "8"]);
+    let flags = ["--max-handshakes-per-address", "8", "--header-timeout", "1h"];
+    let (pairs, server) = a_server(Strategy::LOOPS, &flags);
     let config = pairs.client();
     let bytes = hello(&config);
     let mut begun: Vec<TcpStream> = (0..24)
@@ -172,20 +164,24 @@ fn unfinished_handshakes_of_an_address_are_bounded() {
             stream
         })
         .collect();
-    is_served(&server, &config, Strategy::LOOPS);
+    is_served(&server, &config);
     // Those above the bound end at once; the others have the time of a request head.
-    let mut ended = 0;
-    for stream in &mut begun {
-        stream
-            .set_read_timeout(Some(Duration::from_millis(300)))
-            .expect("a timeout");
+    let stays = |stream: &mut TcpStream| {
+        stream.set_nonblocking(true).expect("a socket option");
         match stream.read(&mut [0]) {
-            Ok(0) => ended += 1,
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => ended += 1,
-            other => assert!(other.is_err(), "{other:?}"),
+            Ok(0) => false,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+            other => {
+                assert!(other.is_err(), "{other:?}");
+                true
+            }
         }
-    }
-    assert_eq!(ended, 16);
+    };
+    eventually("those above the bound to end", || {
+        begun.retain_mut(stays);
+        (begun.len() <= 8).then_some(())
+    });
+    assert_eq!(begun.len(), 8);
 }
 
 on_every_strategy!(

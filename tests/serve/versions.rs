@@ -398,7 +398,7 @@ mod choices {
 /// The new program may have read the links already, so a switch could be lost.
 fn an_upgrade_under_way_refuses_a_switch(strategy: Strategy) {
     let tree = tree();
-    let script = tree.write("slow", "#!/bin/sh\necho $$ > \"$0.pid\"\nexec sleep 60 <&0\n");
+    let script = tree.write("slow", "#!/bin/sh\necho $$ > \"$0.pid\"\nexec sleep 600 <&0\n");
     Launch::executable(&script);
     tree.link("weir", env!("CARGO_BIN_EXE_weir"));
     // What is started instead lies where a confined process may not execute.

@@ -108,7 +108,7 @@ fn a_signal_ends_the_capture_and_it_reports() {
 
 /// Waits until the file has grown beyond so many bytes and the last packet of the exchange is in it.
 fn wait_for(path: &std::path::Path, bytes: u64) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let fins = || {
         let output = super::weir(&[show(path), "--json"]);
         let lines = lines(&output);

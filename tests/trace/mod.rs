@@ -191,6 +191,7 @@ fn json_lines_keep_to_the_schema() {
         json(&[tls::SECURED]),
         json(&[show(&datagrams::lookups("lookups-schema"))]),
         json(&[quic::PEERS, "--keys", quic::KEYS, "--delayed-ack", "5ms"]),
+        quic::compared("compared-schema"),
     ]
     .concat();
     all.extend(lines(&cut));

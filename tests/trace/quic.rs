@@ -7,6 +7,7 @@ use super::{folder, json, of, show, text, weir};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 
 macro_rules! data {
     ($name:literal) => {
@@ -95,6 +96,34 @@ fn handshakes_are_described_without_keys() {
         text(&said.stdout).contains("6 connections with QUIC not decrypted"),
         "{}",
         text(&said.stdout)
+    );
+}
+
+#[test]
+fn losses_are_unknown_without_keys() {
+    let of_far = |arguments: &[&str]| {
+        let output = weir(arguments);
+        let report = text(&output.stdout);
+        let table = report
+            .split("QUIC connections by")
+            .nth(1)
+            .expect("a table")
+            .to_owned();
+        // Datagrams and payloads are pairs; the losses follow.
+        let row = table.lines().nth(2).expect("a row").to_owned();
+        let columns: Vec<&str> = row.split_whitespace().collect();
+        let pairs = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.contains('/'));
+        let (payload, _) = pairs.clone().nth(1).expect("payloads");
+        columns[payload + 1].to_owned()
+    };
+    assert_eq!(of_far(&[FAR]), "-");
+    assert!(
+        of_far(&[FAR, "--keys", KEYS])
+            .parse::<u64>()
+            .is_ok_and(|lost| lost > 0)
     );
 }
 
@@ -253,6 +282,83 @@ fn qlog_has_the_packets_and_frames_that_the_sender_logged() {
     assert!(ranges[0][0].is_u64() && ranges[0][1].is_u64(), "{ranges}");
     let refused = weir(&[FAR, "--qlog", "/no/such/folder/a.qlog"]);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// A log of the client of `near.pcapng`: its host sent and received what the capture has.
+fn log_of_the_client(folder_name: &str) -> PathBuf {
+    let path = folder(folder_name).join("client.qlog");
+    let output = weir(&[NEAR, "--keys", KEYS, "--qlog", show(&path)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let written = fs::read_to_string(&path).expect("a file");
+    assert!(written.contains(r#""type":"network""#));
+    let written = written.replace(r#""type":"network""#, r#""type":"client""#);
+    fs::write(&path, written).expect("a file");
+    path
+}
+
+/// The capture at the server beside that log.
+pub(super) fn compared(folder_name: &str) -> Vec<Value> {
+    let log = log_of_the_client(folder_name);
+    json(&[FAR, "--keys", KEYS, "--compare-qlog", show(&log)])
+}
+
+#[test]
+fn a_log_of_the_client_beside_a_capture_at_the_server_has_losses_and_delays() {
+    let lines = compared("compared");
+    let found = of(&lines, "comparison");
+    assert_eq!(found.len(), 1);
+    let one = found[0];
+    assert_eq!(
+        (&one["connection"], &one["logged_by"]),
+        (&json!(1), &json!("client"))
+    );
+    let far = connection(&lines, 1);
+    let (sent, received) = (&one["sent"], &one["received"]);
+    assert_eq!(sent["missing"], 0, "the link loses nothing of the client");
+    let declared = BY_AIOQUIC.lines().filter(|line| line.starts_with("lost")).count();
+    assert_eq!(number(&received["missing"]), declared as u64);
+    let opened = |end: &str| number(&far[end]["opened"]);
+    assert_eq!(number(&sent["matched"]), opened("from_client"));
+    let rest = opened("from_server") - number(&received["matched"]) - declared as u64;
+    assert!(rest <= 1, "{rest} packets at the end did not arrive");
+    assert_eq!(one["unnumbered"], 0);
+    // The link takes 20 ms each way, and both captures have the clock of one machine.
+    let ms = |value: &Value| value.as_f64().expect("a number");
+    for way in [sent, received] {
+        assert!((20.0..25.0).contains(&ms(&way["delay_min_ms"])), "{one}");
+        assert!(ms(&way["delay_min_ms"]) <= ms(&way["delay_median_ms"]), "{one}");
+        assert!(ms(&way["delay_median_ms"]) <= ms(&way["delay_max_ms"]), "{one}");
+    }
+    let both = ms(&sent["delay_min_ms"]) + ms(&received["delay_min_ms"]);
+    assert!((ms(&one["round_trip_ms"]) - both).abs() < 1e-6, "{one}");
+}
+
+#[test]
+fn a_comparison_says_what_it_lacks() {
+    let log = log_of_the_client("compared-lacks");
+    let said = weir(&[FAR, "--compare-qlog", show(&log)]);
+    assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
+    let report = text(&said.stdout);
+    for part in [
+        "connection 1, logged by the client; round trip between the two points 4",
+        "from the client to the capture: ",
+        "from the capture to the client: ",
+        "their numbers are encrypted; name the key log of an end with --keys",
+    ] {
+        assert!(report.contains(part), "{part}\n{report}");
+    }
+    let other = weir(&[PEERS, "--compare-qlog", show(&log)]);
+    assert_eq!(other.status.code(), Some(0));
+    assert!(
+        text(&other.stderr).contains("no connection of the capture is in"),
+        "{}",
+        text(&other.stderr)
+    );
+    for (file, why) in [(KEYS, "not qlog 0.3"), ("/no/such/file", "name a readable file")] {
+        let refused = weir(&[FAR, "--compare-qlog", file]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    }
 }
 
 #[test]

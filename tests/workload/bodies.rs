@@ -73,7 +73,7 @@ fn load(url: &str, more: &[&str], code: i32) -> Value {
         "--threads",
         "1",
         "--duration",
-        "200ms",
+        "1s",
         "--json",
         "--lag-max",
         "60s",

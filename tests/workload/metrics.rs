@@ -172,6 +172,10 @@ fn a_collector_that_takes_nothing_fails_the_command_behind_its_result() {
     assert!(said["files"].as_u64() > Some(0));
     assert!(failure.contains("it answers with 400 (--otlp)"), "{failure}");
     assert_eq!(collector.all().len(), 1, "once is enough");
+    let collector = Collector::new(|_| LATER);
+    let (_, failure) = result(&[&run[..], &PATIENT, &["--otlp", &collector.url]].concat(), 4);
+    assert!(failure.contains("it answers with 503 (--otlp)"), "{failure}");
+    assert_eq!(collector.all().len(), 4, "attempts");
     for (flags, part) in [
         (&["--otlp", "127.0.0.1:4318"][..], "is not the URL of a collector"),
         (

@@ -584,7 +584,7 @@ fn what_was_still_under_way_at_the_end_is_said() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("a load");
-    held.recv_timeout(Duration::from_secs(20))
+    held.recv_timeout(Duration::from_secs(60))
         .expect("an answer is held");
     // Until nothing more is asked for, which is so when the second is over.
     while held.recv_timeout(Duration::from_secs(1)).is_ok() {}

@@ -3,7 +3,7 @@
 //!
 //! The machine these run on may be busy: how late alarms rang decides nothing here but where it is the matter.
 
-use crate::fixture::served;
+use crate::fixture::{Refusing, served};
 use crate::workload::answers::{answering, reply};
 use crate::workload::{conforms, lines, printed, weir};
 use serde_json::Value;
@@ -222,15 +222,16 @@ fn what_a_closing_server_left_unanswered_is_asked_for_again() {
 
 #[test]
 fn a_server_that_is_not_there_makes_a_run_invalid() {
-    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let url = format!("http://{}/", nobody.expect("a port"));
+    let nobody = Refusing::new();
+    let url = format!("http://{}/", nobody.address());
     let (result, error) = result(&[&url, "--clients", "3", "--duration", "1s"], 3);
     assert_eq!(number(&result, "connections"), 0, "none was opened");
     let refused = result["errors"]["connect"].as_u64().expect("refusals");
     let sentence = format!("no file was completely received (errors: {refused} connect)");
     assert!(error.contains(&sentence), "{error}");
+    // On a busy machine fewer come in the second than there are clients.
     assert!(
-        (3..=60).contains(&refused),
+        (1..=60).contains(&refused),
         "a dead server is not stormed: {refused}"
     );
 }

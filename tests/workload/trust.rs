@@ -402,7 +402,7 @@ fn a_client_that_was_stopped_shortly_is_said_to_own_what_it_owns() {
             .status();
         assert!(sent.expect("a kill").success());
     };
-    asked.recv_timeout(Duration::from_secs(30)).expect("it asks");
+    asked.recv_timeout(Duration::from_secs(60)).expect("it asks");
     tell("-STOP");
     // The clock of a stopped program is the machine's: nothing else makes it late.
     let (_nobody, news) = channel::<()>();

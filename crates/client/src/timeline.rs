@@ -24,6 +24,8 @@ pub struct Timeline {
     pub left_out: u64,
     /// How much the record knows of lost segments.
     pub sight: Sight,
+    /// Packets in both directions, if a capture counted them; otherwise the kernel's counters are used.
+    pub packets: Option<u64>,
 }
 
 /// How much a record knows of losses.
@@ -349,7 +351,7 @@ pub struct Sums {
     pub bytes_in: u64,
     /// Bytes retransmitted by TCP, as far as known.
     pub bytes_again: u64,
-    /// Segments in both directions; `None` if the kernel does not report them.
+    /// Segments or datagrams in both directions; `None` if neither a capture nor the kernel reports them.
     pub packets: Option<u64>,
     /// Connections whose closing is missing from the packets, in whole or in part.
     pub unclosed: u64,
@@ -394,6 +396,7 @@ impl Timeline {
                 .zip(connection.tcp)
                 .map(|(packets, tcp)| packets + u64::from(tcp.segments_in) + u64::from(tcp.segments_out));
         }
+        sums.packets = self.packets.or(sums.packets);
         for object in &self.objects {
             sums.repeated += object.tries.iter().filter(|one| one.is_repeated).count() as u64;
             sums.failed += u64::from(matches!(object.fate, Fate::Failed(_)));

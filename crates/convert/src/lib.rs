@@ -5,16 +5,22 @@
 //! the caller passes [`Files`], which reads includes. It does not know the types of the crate `server`; the caller checks
 //! the result with them.
 
+mod access_log;
 mod apache;
 mod caddy;
 mod directive;
 mod fate;
+#[cfg(test)]
+mod fidelity;
 mod files;
+mod hidden;
+mod logs;
 mod model;
 mod nginx;
 mod pattern;
 mod regex;
 mod report;
+mod twins;
 mod upstream;
 mod value;
 mod write;
@@ -127,12 +133,55 @@ pub fn convert(
         Dialect::Caddy => caddy::convert(main, files, &mut report)?,
         Dialect::Apache => (apache::convert(main, files, &mut report)?, Vec::new()),
     };
+    if dialect != Dialect::Caddy {
+        reach_upstreams(&mut server, &main.name, &mut report);
+    }
     if server.top.root.is_none() {
         server.top.root = root.map(str::to_owned);
     }
+    reopen(&server, &mut report);
+    logs::bound(&mut server, &main.name, &mut report);
     report.sort();
     let toml = write::toml(&server, &report, &main.name);
     Ok(Conversion { toml, files, report })
+}
+
+/// Corrects the fates that presume that files answer, where an upstream does.
+fn reopen(server: &model::Server, report: &mut Report) {
+    for site in core::iter::once(&server.top).chain(&server.hosts) {
+        for one in &site.presumed {
+            if let Some(path) = site.upstream_of(&one.paths) {
+                let why = format!("{}; the upstream of `{path}` gets these requests", one.why);
+                report.replace(&one.at, &one.directive, Fate::open(why));
+            }
+        }
+    }
+}
+
+/// Sends the field lines of sites with responses of upstreams, and reports what is different then.
+fn reach_upstreams(server: &mut model::Server, file: &str, report: &mut Report) {
+    let at = report::At {
+        file: file.into(),
+        line: 0,
+    };
+    let sites = core::iter::once(&mut server.top).chain(&mut server.hosts);
+    let mut has_changed = false;
+    let mut left: Vec<String> = Vec::new();
+    for site in sites {
+        let before = (site.header_always.len(), site.header_rules.clone());
+        left.extend(site.reach_upstreams());
+        has_changed |= before != (site.header_always.len(), site.header_rules.clone());
+    }
+    if has_changed {
+        let why = "where upstreams answer, errors and redirects have these lines, too";
+        report.add(&at, "field lines of responses", Fate::changed(why));
+    }
+    left.sort();
+    left.dedup();
+    for line in left {
+        let why = "responses of upstreams have only lines of rules with `always`, and errors should not be kept; let the upstream send it";
+        report.add(&at, &line, Fate::missing(why));
+    }
 }
 
 #[cfg(test)]

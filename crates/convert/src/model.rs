@@ -1,10 +1,13 @@
 //! The configuration of Weir as the converters build it. `write` turns it into TOML.
 
-use crate::pattern::covers;
+use crate::access_log::Log;
+use crate::directive::Directive;
+use crate::pattern::{covers, overlaps};
+use crate::report::At;
 use std::collections::BTreeMap;
 
 /// Most paths that a rule for upstreams leaves out.
-const EXCEPT_MAX: usize = 100;
+const EXCEPT_MAX: usize = 1000;
 
 /// Most files that a rule of Weir tries.
 const TRIED_MAX: usize = 8;
@@ -70,9 +73,45 @@ pub(crate) struct Site {
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) limits: Vec<Limit>,
+    pub(crate) presumed: Vec<Presumed>,
+    /// The directive that redirects all requests to https at the host of the request. Caddy only.
+    pub(crate) leads_home: Option<(At, String)>,
+    /// Paths that are redirected before upstreams answer. Apache only.
+    pub(crate) early: Vec<String>,
+    /// Field lines for all upstreams, and fields that they do not get. Apache only.
+    pub(crate) upstream_fields: (Vec<String>, Vec<String>),
+    /// Seconds for which an upstream may be silent. Apache only.
+    pub(crate) upstream_timeout: Option<u64>,
+    /// `None`: the site says nothing about a log.
+    pub(crate) log: Option<Log>,
 }
 
 impl Site {
+    /// Notes that a directive and all in it need no rule only as long as files answer these paths. `why` says what is
+    /// different for upstreams.
+    pub(crate) fn presume(&mut self, directive: &Directive, paths: &[String], why: &str) {
+        self.presumed.push(Presumed {
+            at: directive.at.clone(),
+            directive: directive.shown(),
+            paths: paths.to_vec(),
+            why: why.to_owned(),
+        });
+        for inner in directive.inner() {
+            self.presume(inner, paths, why);
+        }
+    }
+
+    /// The pattern of the first rule that passes on requests for one of these paths.
+    pub(crate) fn upstream_of(&self, paths: &[String]) -> Option<&str> {
+        let is_passed = |rule: &&Proxy| {
+            paths.iter().any(|path| {
+                let is_excepted = rule.except.iter().any(|except| covers(except, path));
+                !is_excepted && overlaps(&rule.path, path)
+            })
+        };
+        self.proxies.iter().find(is_passed).map(|rule| &*rule.path)
+    }
+
     /// All header rules: those of every response first, because later ones replace their lines.
     pub(crate) fn all_header_rules(&self) -> Vec<HeaderRule> {
         let everywhere = (!self.header_always.is_empty()).then(|| HeaderRule {
@@ -87,17 +126,77 @@ impl Site {
     }
 
     /// Leaves paths out of the rules for upstreams that would cover them.
-    pub(crate) fn keep_from_upstreams(&mut self, paths: &[String]) {
+    ///
+    /// # Errors
+    /// A rule has no room for all of them, so the upstream answers the others.
+    pub(crate) fn keep_from_upstreams(&mut self, paths: &[String]) -> Result<(), String> {
+        let mut outcome = Ok(());
         for rule in &mut self.proxies {
             for path in paths
                 .iter()
                 .filter(|path| **path != rule.path && covers(&rule.path, path))
             {
-                if !rule.except.contains(path) && rule.except.len() < EXCEPT_MAX {
-                    rule.except.push(path.clone());
+                if rule.except.contains(path) {
+                    continue;
+                }
+                match rule.except.len() < EXCEPT_MAX {
+                    true => rule.except.push(path.clone()),
+                    false => {
+                        outcome = Err(format!(
+                            "`except` of `{}` names at most {EXCEPT_MAX} paths; the upstream answers `{path}`",
+                            rule.path
+                        ));
+                    }
                 }
             }
         }
+        outcome
+    }
+
+    /// Sends field lines with responses of upstreams, too, as nginx and Apache do: those of rules with `always`. Lines about
+    /// caching stay with files, because clients would keep errors. Returns the names of the fields that are left out.
+    pub(crate) fn reach_upstreams(&mut self) -> Vec<String> {
+        if self.proxies.is_empty() {
+            return Vec::new();
+        }
+        let is_caching = |line: &String| {
+            let name = line.split(':').next().unwrap_or_default();
+            ["cache-control", "expires"]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known))
+        };
+        let (kept, moved): (Vec<String>, Vec<String>) =
+            std::mem::take(&mut self.header).into_iter().partition(is_caching);
+        let mut left: Vec<String> = kept.clone();
+        self.header = kept;
+        self.header_always.extend(moved);
+        let proxies = &self.proxies;
+        let is_proxied = |path: &str| {
+            proxies.iter().any(|rule| {
+                let is_excepted = rule.except.iter().any(|except| covers(except, path));
+                !is_excepted && (covers(&rule.path, path) || covers(path, &rule.path))
+            })
+        };
+        let mut rules = Vec::new();
+        for rule in std::mem::take(&mut self.header_rules) {
+            if rule.always || !is_proxied(&rule.path) {
+                rules.push(rule);
+                continue;
+            }
+            let (kept, moved): (Vec<String>, Vec<String>) = rule.header.iter().cloned().partition(is_caching);
+            left.extend(kept.iter().cloned());
+            for (header, always) in [(kept, false), (moved, true)] {
+                if !header.is_empty() {
+                    rules.push(HeaderRule {
+                        header,
+                        always,
+                        ..rule.clone()
+                    });
+                }
+            }
+        }
+        self.header_rules = rules;
+        left
     }
 
     /// Sets the page of a status; the last one stays.
@@ -110,11 +209,14 @@ impl Site {
     /// made of the path first, then pages.
     pub(crate) fn try_files(&mut self, path: &str, files: &[String]) {
         let Some(rule) = self.tried.iter_mut().find(|rule| rule.path == path) else {
-            self.tried.push(Tried {
+            // The first rule that matches applies, so a narrower one comes before a wider one.
+            let wider = self.tried.iter().position(|rule| covers(&rule.path, path));
+            let rule = Tried {
                 path: path.to_owned(),
                 files: files.to_vec(),
                 slash: None,
-            });
+            };
+            self.tried.insert(wider.unwrap_or(self.tried.len()), rule);
             return;
         };
         for file in files {
@@ -125,22 +227,89 @@ impl Site {
         rule.files.sort_by_key(|file| !file.starts_with('$'));
     }
 
+    /// Redirects paths with a slash at their end to those without one, directories included.
+    pub(crate) fn remove_slashes(&mut self) {
+        self.try_files("*", &["$path".to_owned(), "$path/index.html".to_owned()]);
+        for rule in self.tried.iter_mut().filter(|rule| rule.path == "*") {
+            rule.slash = Some("remove");
+        }
+    }
+
+    /// Orders access rules of Apache's sections so that the first one that covers a path is right: the one that Apache
+    /// applies last. Refusals by directives outside of sections come first.
+    pub(crate) fn order_sections(&mut self) {
+        let mut rules = std::mem::take(&mut self.access);
+        rules.sort_by_key(|rule| rule.rank);
+        for rule in rules.into_iter().rev() {
+            // No path reaches a rule behind one that covers all its paths.
+            if !self.access.iter().any(|known| covers(&known.path, &rule.path)) {
+                self.access.push(rule);
+            }
+        }
+        self.free_upstreams();
+        // A path without a rule is for everyone.
+        while self.access.last().is_some_and(Access::is_for_everyone) {
+            self.access.pop();
+        }
+    }
+
+    /// Lifts the rules of Apache's sections of folders and files where an upstream answers: Apache applies those sections to
+    /// files alone. Paths that the upstream does not answer keep them.
+    fn free_upstreams(&mut self) {
+        let first = self.access.iter().position(|rule| rule.rank.0 <= Access::FILES);
+        let about_files = self.access.split_off(first.unwrap_or(self.access.len()));
+        let has_others = about_files
+            .iter()
+            .any(|rule| rule.rank.0 == Access::SERVER && !rule.is_for_everyone());
+        let limits = |rule: &Access, path: &str| !rule.is_for_everyone() && overlaps(&rule.path, path);
+        let mut added: Vec<Access> = Vec::new();
+        // A rule for a path without a star covers all paths below, and so does one with `/*` behind it.
+        let mut proxies: Vec<&Proxy> = self
+            .proxies
+            .iter()
+            .filter(|proxy| !has_others && proxy.path.contains('*'))
+            .filter(|proxy| about_files.iter().any(|rule| limits(rule, &proxy.path)))
+            .collect();
+        proxies.sort_by_key(|proxy| core::cmp::Reverse(proxy.path.len()));
+        for proxy in proxies {
+            let is_named = |except: &&String| !proxy.except.contains(&format!("{except}/*"));
+            for except in proxy.except.iter().filter(is_named) {
+                for rule in about_files.iter().filter(|rule| overlaps(&rule.path, except)) {
+                    let is_wider = covers(&rule.path, except);
+                    let path = if is_wider { except } else { &rule.path };
+                    added.push(Access {
+                        path: path.clone(),
+                        ..rule.clone()
+                    });
+                    // The first rule that covers a path decides.
+                    if is_wider {
+                        break;
+                    }
+                }
+            }
+            added.push(Access {
+                path: proxy.path.clone(),
+                allow: vec!["all".to_owned()],
+                ..Access::default()
+            });
+        }
+        for rule in added.into_iter().chain(about_files) {
+            if !self.access.iter().any(|known| covers(&known.path, &rule.path)) {
+                self.access.push(rule);
+            }
+        }
+    }
+
     /// Orders access rules so that the first one that covers a path is the right one: refusals of everyone first, then
-    /// narrower paths before wider ones. With `adds_up`, a client must also satisfy the wider rules, as in Caddy.
+    /// narrower paths before wider ones. A client must also satisfy the wider rules, as in Caddy.
     ///
     /// # Errors
     /// Two rules with networks of their own, which Weir cannot require both. The rules are in order all the same.
-    pub(crate) fn order_access(&mut self, adds_up: bool) -> Result<(), String> {
+    pub(crate) fn order_access(&mut self) -> Result<(), String> {
         let mut outcome = Ok(());
-        if adds_up {
-            self.join_access();
-        }
+        self.join_access();
         let rules = self.access.clone();
-        for rule in self
-            .access
-            .iter_mut()
-            .filter(|rule| adds_up && !rule.is_for_nobody())
-        {
+        for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
             for wider in rules
                 .iter()
                 .filter(|wider| wider.path != rule.path && covers(&wider.path, &rule.path))
@@ -231,12 +400,26 @@ pub(crate) struct Access {
     pub(crate) any: bool,
     /// URL of the server that decides, and the fields that upstreams get from its answer.
     pub(crate) auth: Option<(String, Vec<String>)>,
+    /// Of Apache: kind and depth of the section. Apache applies sections of higher ranks later.
+    pub(crate) rank: (u8, usize),
 }
 
 impl Access {
+    /// Kinds of Apache's sections, for `rank`.
+    pub(crate) const SERVER: u8 = 0;
+    pub(crate) const DIRECTORY: u8 = 1;
+    pub(crate) const FILES: u8 = 2;
+    pub(crate) const LOCATION: u8 = 3;
+
     /// Whether no client is admitted.
     pub(crate) fn is_for_nobody(&self) -> bool {
         self.allow.is_empty() && self.deny == ["all"]
+    }
+
+    /// Whether every client is admitted without a password.
+    fn is_for_everyone(&self) -> bool {
+        let is_all = self.allow.is_empty() || self.allow == ["all"];
+        is_all && self.deny.is_empty() && self.htpasswd.is_none() && self.auth.is_none()
     }
 
     /// Whether this rule can also say what another one says: neither refuses everyone, and each condition is said once.
@@ -254,6 +437,8 @@ impl Access {
         Access {
             path: path.to_owned(),
             deny: vec!["all".to_owned()],
+            // No section admits clients that another directive refuses.
+            rank: (u8::MAX, 0),
             ..Access::default()
         }
     }
@@ -264,6 +449,16 @@ pub(crate) struct Redirect {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) status: u16,
+}
+
+/// A directive whose fate is only right while no upstream answers its paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Presumed {
+    pub(crate) at: At,
+    pub(crate) directive: String,
+    pub(crate) paths: Vec<String>,
+    /// What is different for upstreams.
+    pub(crate) why: String,
 }
 
 /// How many requests a client may make for a path.
@@ -318,7 +513,7 @@ mod tests {
             ],
             ..Site::default()
         };
-        assert_eq!(site.order_access(true), Ok(()));
+        assert_eq!(site.order_access(), Ok(()));
         assert_eq!(
             site.access,
             [
@@ -328,7 +523,32 @@ mod tests {
             ]
         );
         site.access.push(rule("/far/*", &["192.0.2.0/24"], &[], false));
-        assert!(site.order_access(true).unwrap_err().contains("`/far/*` and `*`"));
+        assert!(site.order_access().unwrap_err().contains("`/far/*` and `*`"));
+    }
+
+    #[test]
+    fn the_section_that_apache_applies_last_comes_first() {
+        let ranked = |path: &str, allow: &[&str], deny: &[&str], rank: (u8, usize)| Access {
+            rank,
+            ..rule(path, allow, deny, false)
+        };
+        let mut site = Site {
+            access: vec![
+                Access::nobody("*.php"),
+                ranked("/*", &["all"], &[], (1, 3)),
+                ranked("/*", &[], &["all"], (1, 0)),
+                ranked("/a/*", &["10.0.0.0/8"], &[], (1, 4)),
+                // A section by address is stronger than one by folder, and the later of two than the earlier.
+                ranked("/a/b/*", &["192.0.2.0/24"], &[], (3, 0)),
+                ranked("/a/b/c/*", &["all"], &[], (1, 6)),
+                ranked("/a/b/*", &[], &["all"], (3, 0)),
+            ],
+            ..Site::default()
+        };
+        site.order_sections();
+        let paths: Vec<&str> = site.access.iter().map(|rule| &*rule.path).collect();
+        assert_eq!(paths, ["*.php", "/a/b/*", "/a/*"]);
+        assert!(site.access[1].is_for_nobody());
     }
 
     #[test]
@@ -345,7 +565,7 @@ mod tests {
             ],
             ..Site::default()
         };
-        assert_eq!(site.order_access(true), Ok(()));
+        assert_eq!(site.order_access(), Ok(()));
         let joined = Access {
             auth: auth.auth,
             ..rule("*", &["10.0.0.0/8"], &[], true)
@@ -353,9 +573,72 @@ mod tests {
         assert_eq!(site.access, [joined]);
         // A refusal stays a rule of its own.
         site.access.push(rule("*", &[], &["all"], false));
-        assert_eq!(site.order_access(true), Ok(()));
+        assert_eq!(site.order_access(), Ok(()));
         assert_eq!(site.access.len(), 2);
         assert!(site.access[0].is_for_nobody());
+    }
+
+    #[test]
+    fn paths_that_an_upstream_answers_are_reported() {
+        let mut site = Site {
+            proxies: vec![Proxy {
+                path: "/*".to_owned(),
+                ..Proxy::default()
+            }],
+            ..Site::default()
+        };
+        let paths: Vec<String> = (0..EXCEPT_MAX).map(|at| format!("/{at}")).collect();
+        assert_eq!(site.keep_from_upstreams(&paths), Ok(()));
+        assert_eq!(site.keep_from_upstreams(&paths), Ok(()), "known already");
+        let why = site.keep_from_upstreams(&["/last".to_owned()]).unwrap_err();
+        assert!(why.contains("at most 1000") && why.contains("`/last`"), "{why}");
+        assert_eq!(site.proxies[0].except.len(), EXCEPT_MAX);
+    }
+
+    #[test]
+    fn lines_reach_responses_of_upstreams() {
+        let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        let lines = |path: &str, header: &[&str], always: bool| HeaderRule {
+            path: path.to_owned(),
+            header: texts(header),
+            always,
+        };
+        let mut site = Site {
+            header: texts(&["X-A: 1", "Cache-Control: max-age=60"]),
+            header_rules: vec![
+                lines("/api/v1/*", &["X-B: 1", "Cache-Control: no-store"], false),
+                lines("*.css", &["X-C: 1"], false),
+                lines("/other/*", &["X-D: 1"], false),
+            ],
+            ..Site::default()
+        };
+        let unchanged = site.clone();
+        assert!(site.reach_upstreams().is_empty());
+        assert_eq!(site, unchanged, "no upstream answers");
+        site.proxies.push(Proxy {
+            path: "/api/*".to_owned(),
+            ..Proxy::default()
+        });
+        site.proxies.push(Proxy {
+            path: "*".to_owned(),
+            except: texts(&["*.css", "/other/*"]),
+            ..Proxy::default()
+        });
+        assert_eq!(
+            site.reach_upstreams(),
+            ["Cache-Control: max-age=60", "Cache-Control: no-store"]
+        );
+        assert_eq!(site.header, ["Cache-Control: max-age=60"]);
+        assert_eq!(site.header_always, ["X-A: 1"]);
+        assert_eq!(
+            site.header_rules,
+            [
+                lines("/api/v1/*", &["Cache-Control: no-store"], false),
+                lines("/api/v1/*", &["X-B: 1"], true),
+                lines("*.css", &["X-C: 1"], false),
+                lines("/other/*", &["X-D: 1"], false),
+            ]
+        );
     }
 
     #[test]
@@ -366,6 +649,17 @@ mod tests {
         site.try_files("*", &files(&["$path", "$path.html"]));
         assert_eq!(site.tried.len(), 1);
         assert_eq!(site.tried[0].files, ["$path", "$path.html", "/index.html"]);
+        site.try_files("/a/*", &files(&["/b/*"]));
+        site.try_files("/a/b/*", &files(&["/c/*"]));
+        let order: Vec<&str> = site.tried.iter().map(|rule| &*rule.path).collect();
+        assert_eq!(order, ["/a/b/*", "/a/*", "*"]);
+        site.tried.drain(..2);
+        site.remove_slashes();
+        assert_eq!(site.tried[0].slash, Some("remove"));
+        assert_eq!(
+            site.tried[0].files,
+            ["$path", "$path.html", "$path/index.html", "/index.html"]
+        );
         for n in 0..TRIED_MAX {
             site.try_files("*", &[format!("/{n}")]);
         }

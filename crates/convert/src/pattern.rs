@@ -39,6 +39,19 @@ pub(crate) fn covers(outer: &str, inner: &str) -> bool {
     }
 }
 
+/// Whether a path may match both patterns.
+pub(crate) fn overlaps(one: &str, other: &str) -> bool {
+    match (one.split_once('*'), other.split_once('*')) {
+        (None, None) => one == other,
+        (None, Some(_)) => matches(other, one),
+        (Some(_), None) => matches(one, other),
+        (Some((before, after)), Some((start, end))) => {
+            (before.starts_with(start) || start.starts_with(before))
+                && (after.ends_with(end) || end.ends_with(after))
+        }
+    }
+}
+
 /// A redirect target that Weir accepts for this pattern: a path or an address, with a star only where both have one.
 pub(crate) fn is_target(from: &str, to: &str) -> bool {
     let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"\"<>\\^`{|}$".contains(&b);
@@ -98,6 +111,22 @@ mod tests {
             ("*.css", "/a/*", false),
         ] {
             assert_eq!(covers(outer, inner), covered, "{outer} {inner}");
+        }
+    }
+
+    #[test]
+    fn patterns_overlap_if_a_path_matches_both() {
+        for (one, other, expected) in [
+            ("/a/*", "*.css", true),
+            ("/a/*", "/*", true),
+            ("*", "/a", true),
+            ("/a", "/a", true),
+            ("/a/*", "/b/*", false),
+            ("*.css", "*.js", false),
+            ("/a/*", "/a", false),
+        ] {
+            assert_eq!(overlaps(one, other), expected, "{one} {other}");
+            assert_eq!(overlaps(other, one), expected, "{other} {one}");
         }
     }
 

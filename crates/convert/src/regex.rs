@@ -1,86 +1,297 @@
 //! Regular expressions that say no more than a few path patterns do, such as `\.(css|js)$`, as those patterns.
 //!
-//! An expression is read as literal text, alternatives of literal text, and at most one `.*`. Anything else is no pattern.
+//! An expression is read as literal text, alternatives of literal text, classes of at most 16 characters, and at most one
+//! `.*`. Anything else is no pattern. For redirects, [`read_redirect`] also reads expressions whose patterns match a little
+//! more or less.
 
 use crate::pattern::pattern;
+use std::collections::BTreeSet;
 
 /// Most patterns that one expression may become.
 const PATTERNS_MAX: usize = 64;
+
+/// Most patterns that the expression of a redirect may become. Weir compares the rules one by one.
+const REDIRECTS_MAX: usize = 1024;
+
+/// Most characters that a class such as `[0-8]` may stand for.
+const CLASS_MAX: usize = 16;
+
+/// Longest expression, in bytes.
+const EXPRESSION_MAX: usize = 4096;
+
+/// Most groups within each other.
+const DEPTH_MAX: usize = 8;
+
+/// Most bytes of an expression that an error quotes.
+const QUOTED_MAX: usize = 60;
 
 /// A part of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// Any text. `group` is the number of the group that captures exactly this.
+    /// Any text. `is_wide`: the expression allows less, as `[a-z]+` does.
     Any {
-        group: Option<usize>,
+        is_wide: bool,
     },
+    /// Beginning and end of what a group captures.
+    Open(usize),
+    Close(usize),
+    /// The beginning of the path.
+    Start,
+    /// The end of the path.
+    End,
 }
 
-/// Patterns with the number of the group that each star stands for.
+impl Part {
+    /// Whether the part stands for no text.
+    fn is_marker(&self) -> bool {
+        matches!(self, Part::Open(_) | Part::Close(_))
+    }
+}
+
+/// A pattern, with the text that each group captures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub(crate) pattern: String,
+    /// Texts of the groups from `$1` on, with a star where the pattern has it. `None`: no text with one star.
+    groups: Vec<Option<String>>,
+}
+
+impl Match {
+    /// A pattern that no expression is behind.
+    pub(crate) fn plain(pattern: &str) -> Match {
+        Match {
+            pattern: pattern.to_owned(),
+            groups: Vec::new(),
+        }
+    }
+
+    /// A text with `$1` to `$9` replaced by what the groups capture.
+    ///
+    /// # Errors
+    /// The group that has no text of its own.
+    pub(crate) fn fill(&self, text: &str) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            out.push_str(before);
+            match after.bytes().next() {
+                Some(digit @ b'1'..=b'9') if !self.groups.is_empty() => {
+                    // A group that does not exist captures nothing.
+                    if let Some(captured) = self.groups.get(usize::from(digit - b'1')) {
+                        let captured = captured.as_deref().ok_or_else(|| {
+                            format!(
+                                "`${}` in `{text}` is a part of the star of `{}`, and Weir has the whole star only",
+                                char::from(digit),
+                                self.pattern
+                            )
+                        })?;
+                        out.push_str(captured);
+                    }
+                    rest = &after[1..];
+                }
+                _ => {
+                    out.push('$');
+                    rest = after;
+                }
+            }
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+/// The patterns of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    pub(crate) patterns: Vec<String>,
-    /// The group that captures the star, if one does.
-    pub(crate) group: Option<usize>,
+    pub(crate) matches: Vec<Match>,
+    /// How the patterns differ from the expression: every difference; `None` if there is none.
+    pub(crate) differs: Option<String>,
 }
 
-/// The patterns that match the paths that the expression matches; `None` if no few patterns do.
-pub(crate) fn read(expression: &str) -> Option<Read> {
+impl Read {
+    pub(crate) fn patterns(self) -> Vec<String> {
+        self.matches.into_iter().map(|one| one.pattern).collect()
+    }
+}
+
+/// The patterns that match the paths that the expression matches.
+///
+/// # Errors
+/// The expression, and the part of it that no few patterns can say.
+pub(crate) fn read(expression: &str) -> Result<Read, String> {
+    read_up_to(expression, PATTERNS_MAX, false).map_err(|why| no_pattern(expression, &why))
+}
+
+/// As [`read`], for redirects: more patterns, and patterns that differ a little from the expression. A `.` alone is a dot,
+/// a class such as `[a-z]+` between other texts is a star, and an alternative without `^` begins at the root if it begins
+/// with a slash.
+///
+/// # Errors
+/// As those of [`read`].
+pub(crate) fn read_redirect(expression: &str) -> Result<Read, String> {
+    read_up_to(expression, REDIRECTS_MAX, false)
+        .or_else(|_| read_up_to(expression, REDIRECTS_MAX, true))
+        .map_err(|why| no_pattern(expression, &why))
+}
+
+fn no_pattern(expression: &str, why: &str) -> String {
+    format!("`{}` is no path pattern with one star: {why}", short(expression))
+}
+
+/// The beginning of a text, for errors.
+fn short(text: &str) -> String {
+    if text.len() <= QUOTED_MAX {
+        return text.to_owned();
+    }
+    let end = (0..=QUOTED_MAX).rev().find(|end| text.is_char_boundary(*end));
+    format!("{}...", &text[..end.unwrap_or(0)])
+}
+
+/// Whether a redirect takes the slash at the end off any path.
+pub(crate) fn is_slash_removal(expression: &str, text: &str) -> bool {
+    let any = ["^/(.+?)/$", "^/(.*)/$", "^/(.+)/$", "^/(.*)/+$", "^/(.+)/+$"];
+    (any.contains(&expression) && text == "/$1")
+        || (matches!(expression, "^(.*)/$" | "^(.+)/$") && matches!(text, "$1" | "/$1"))
+}
+
+fn read_up_to(expression: &str, most: usize, is_loose: bool) -> Result<Read, String> {
+    if expression.len() > EXPRESSION_MAX {
+        return Err(format!(
+            "it has {} bytes, and the converter reads at most {EXPRESSION_MAX}",
+            expression.len()
+        ));
+    }
     let mut reader = Reader {
         rest: expression,
         groups: 0,
+        most,
+        is_loose,
+        differs: Vec::new(),
     };
-    let starts = reader.take("^");
     let mut sequences = reader.alternatives(0)?;
     if !reader.rest.is_empty() {
-        return None;
+        return Err("a `)` closes no group".to_owned());
     }
-    let mut patterns = Vec::new();
-    let mut groups = Vec::new();
+    let mut matches: Vec<Match> = Vec::new();
+    let mut known = BTreeSet::new();
     for parts in &mut sequences {
-        let (pattern, group) = finish(starts, parts)?;
-        groups.push(group);
-        if !patterns.contains(&pattern) {
-            patterns.push(pattern);
+        let starts = take_start(parts)?;
+        let begins_at_root = matches!(
+            parts.iter().find(|part| !part.is_marker()),
+            Some(Part::Text(text)) if text.starts_with('/')
+        );
+        if !starts && is_loose && begins_at_root {
+            reader.note("the expression matches anywhere in a path, Weir's rule at its beginning");
+        }
+        let one = finish(starts || (is_loose && begins_at_root), parts, reader.groups)?;
+        if known.insert(one.pattern.clone()) {
+            matches.push(one);
         }
     }
-    let group = groups
-        .first()
-        .copied()
-        .flatten()
-        .filter(|first| groups.iter().all(|group| *group == Some(*first)));
-    (!patterns.is_empty() && patterns.len() <= PATTERNS_MAX).then_some(Read { patterns, group })
+    reader.bound(matches.len())?;
+    Ok(Read {
+        matches,
+        differs: (!reader.differs.is_empty()).then(|| reader.differs.join("; ")),
+    })
 }
 
-/// The text of `$` at the end of an expression.
-const END: &str = "\u{0}";
-
-/// The pattern of a sequence of parts, and the group of its star.
-fn finish(starts: bool, parts: &mut Vec<Part>) -> Option<(String, Option<usize>)> {
-    let any = Part::Any { group: None };
-    let is_end = |part: &Part| matches!(part, Part::Text(text) if text == END);
-    if parts.last().is_some_and(is_end) {
-        parts.pop();
-    } else if !matches!(parts.last(), Some(Part::Any { .. })) {
-        parts.push(any.clone());
+/// Whether a sequence has `^`, which is taken out of it.
+///
+/// # Errors
+/// Text before it: such a sequence matches nothing.
+fn take_start(parts: &mut Vec<Part>) -> Result<bool, String> {
+    let Some(last) = parts.iter().rposition(|part| *part == Part::Start) else {
+        return Ok(false);
+    };
+    if parts[..last]
+        .iter()
+        .any(|part| *part != Part::Start && !part.is_marker())
+    {
+        return Err("text before `^`".to_owned());
     }
-    if !starts && !matches!(parts.first(), Some(Part::Any { .. })) {
+    parts.retain(|part| *part != Part::Start);
+    Ok(true)
+}
+
+/// The pattern of a sequence of parts, and what its groups capture.
+fn finish(starts: bool, parts: &mut Vec<Part>, groups: usize) -> Result<Match, String> {
+    let any = Part::Any { is_wide: false };
+    match parts.iter().position(|part| *part == Part::End) {
+        // Nothing may follow the end of the path.
+        Some(at)
+            if parts[at..]
+                .iter()
+                .any(|part| *part != Part::End && !part.is_marker()) =>
+        {
+            return Err("text after `$`".to_owned());
+        }
+        Some(_) => parts.retain(|part| *part != Part::End),
+        None if matches!(
+            parts.iter().rfind(|part| !part.is_marker()),
+            Some(Part::Any { .. })
+        ) => {}
+        None => parts.push(any.clone()),
+    }
+    if !starts
+        && !matches!(
+            parts.iter().find(|part| !part.is_marker()),
+            Some(Part::Any { .. })
+        )
+    {
         parts.insert(0, any);
     }
-    let (mut text, mut star) = (String::new(), None);
+    let missing = || "a group that the converter does not know".to_owned();
+    let mut text = String::new();
+    let (mut stars, mut is_joined, mut is_wide_last) = (0, false, false);
+    // Where the groups begin, and their texts. One that takes no part captures nothing.
+    let mut open = vec![0; groups];
+    let mut captured: Vec<Option<String>> = vec![Some(String::new()); groups];
+    // Groups that are open, and those with a star that joins another one.
+    let (mut inside, mut sharing): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     for part in parts.iter() {
         match part {
-            Part::Text(literal) if literal.contains([END.chars().next()?, '*']) => return None,
-            Part::Text(literal) => text.push_str(literal),
-            // Two stars next to each other are one, captured by neither.
-            Part::Any { .. } if text.ends_with('*') => star = Some(None),
-            Part::Any { group } => {
+            Part::Text(literal) if literal.contains('*') => {
+                return Err(format!("a star in the text `{}`", short(literal)));
+            }
+            Part::Text(literal) => {
+                text.push_str(literal);
+                is_wide_last = false;
+            }
+            Part::Any { is_wide } if text.ends_with('*') => {
+                // Two stars next to each other are one, which no group has for itself.
+                is_joined = true;
+                sharing.extend(&inside);
+                is_wide_last |= is_wide;
+            }
+            Part::Any { is_wide } => {
                 text.push('*');
-                if star.is_some() {
-                    return None;
-                }
-                star = Some(*group);
+                stars += 1;
+                is_wide_last = *is_wide;
+            }
+            Part::Open(group) => {
+                *open.get_mut(group - 1).ok_or_else(missing)? = text.len();
+                inside.push(*group);
+            }
+            Part::Close(group) => {
+                inside.retain(|known| known != group);
+                let start = *open.get(group - 1).ok_or_else(missing)?;
+                *captured.get_mut(group - 1).ok_or_else(missing)? = text.get(start..).map(str::to_owned);
+            }
+            Part::Start | Part::End => {}
+        }
+    }
+    if stars > 1 {
+        return Err(format!("`{}` has {stars} stars", short(&text)));
+    }
+    if is_wide_last {
+        return Err("a class at its end, whose star would match all paths below".to_owned());
+    }
+    if is_joined {
+        for (index, group) in captured.iter_mut().enumerate() {
+            let has_star = group.as_ref().is_some_and(|text| text.contains('*'));
+            if has_star || sharing.contains(&(index + 1)) {
+                *group = None;
             }
         }
     }
@@ -90,12 +301,21 @@ fn finish(starts: bool, parts: &mut Vec<Part>) -> Option<(String, Option<usize>)
     } else {
         text
     };
-    Some((pattern(&text)?, star.flatten()))
+    let pattern = pattern(&text).ok_or_else(|| format!("`{}` is no pattern of Weir", short(&text)))?;
+    Ok(Match {
+        pattern,
+        groups: captured,
+    })
 }
 
 struct Reader<'t> {
     rest: &'t str,
     groups: usize,
+    /// Most sequences.
+    most: usize,
+    /// Whether patterns may differ a little from the expression.
+    is_loose: bool,
+    differs: Vec<&'static str>,
 }
 
 impl Reader<'_> {
@@ -105,115 +325,224 @@ impl Reader<'_> {
         rest.is_some()
     }
 
+    /// Notes a difference, each once.
+    fn note(&mut self, differs: &'static str) {
+        if !self.differs.contains(&differs) {
+            self.differs.push(differs);
+        }
+    }
+
+    /// # Errors
+    /// More sequences than a list of rules may have.
+    fn bound(&self, sequences: usize) -> Result<(), String> {
+        match sequences <= self.most {
+            true => Ok(()),
+            false => Err(format!("it stands for more than {} patterns", self.most)),
+        }
+    }
+
     /// Alternatives up to the end of a group or of the expression.
-    fn alternatives(&mut self, depth: usize) -> Option<Vec<Vec<Part>>> {
+    fn alternatives(&mut self, depth: usize) -> Result<Vec<Vec<Part>>, String> {
         // Deeper ones are not written by people.
-        if depth > 8 {
-            return None;
+        if depth > DEPTH_MAX {
+            return Err(format!("groups more than {DEPTH_MAX} deep"));
         }
         let mut all = Vec::new();
         loop {
             all.extend(self.sequence(depth)?);
-            if all.len() > PATTERNS_MAX {
-                return None;
-            }
+            self.bound(all.len())?;
             if !self.take("|") {
-                return Some(all);
+                return Ok(all);
             }
         }
     }
 
-    fn sequence(&mut self, depth: usize) -> Option<Vec<Vec<Part>>> {
+    fn sequence(&mut self, depth: usize) -> Result<Vec<Vec<Part>>, String> {
         let mut all: Vec<Vec<Part>> = vec![Vec::new()];
         while let Some(c) = self.rest.chars().next() {
             if c == '|' || c == ')' {
                 break;
             }
+            let before = self.rest;
             let mut next = self.atom(depth)?;
             if self.take("?") {
                 next.push(Vec::new());
             }
-            if self.rest.starts_with(['*', '+', '{', '?']) {
-                return None;
+            if let Some(sign) = self.rest.chars().next().filter(|c| "*+{?".contains(*c)) {
+                let atom = &before[..before.len() - self.rest.len()];
+                return Err(format!("`{}{sign}` repeats", short(atom)));
             }
-            all = all
-                .iter()
-                .flat_map(|before| {
-                    next.iter()
-                        .map(move |after| [before.clone(), after.clone()].concat())
-                })
-                .collect();
-            if all.len() > PATTERNS_MAX {
-                return None;
+            self.bound(all.len().saturating_mul(next.len()))?;
+            match next.as_slice() {
+                // The usual case: no copy of what is read already.
+                [one] => all.iter_mut().for_each(|parts| append(parts, one)),
+                several => {
+                    let pairs = all
+                        .iter()
+                        .flat_map(|parts| several.iter().map(move |after| (parts, after)));
+                    all = pairs
+                        .map(|(parts, after)| {
+                            let mut parts = parts.clone();
+                            append(&mut parts, after);
+                            parts
+                        })
+                        .collect();
+                }
             }
         }
-        for parts in &mut all {
-            join(parts);
-        }
-        Some(all)
+        Ok(all)
     }
 
     /// One atom with the repetition that makes it any text.
-    fn atom(&mut self, depth: usize) -> Option<Vec<Vec<Part>>> {
-        let text = |text: &str| Some(vec![vec![Part::Text(text.to_owned())]]);
-        for any in [".*?", ".*", ".+?", ".+", "[^/]*", "[^/]+"] {
-            // Several segments where the expression takes one: only a star can say either.
-            if !any.starts_with('[') && self.take(any) {
-                return Some(vec![vec![Part::Any { group: None }]]);
+    fn atom(&mut self, depth: usize) -> Result<Vec<Vec<Part>>, String> {
+        for any in [".*?", ".*", ".+?", ".+"] {
+            if self.take(any) {
+                return Ok(vec![vec![Part::Any { is_wide: false }]]);
             }
         }
+        if self.take("^") {
+            return Ok(vec![vec![Part::Start]]);
+        }
         if self.take("$") {
-            return (self.rest.is_empty() || self.rest.starts_with([')', '|']))
-                .then_some(vec![vec![Part::Text(END.to_owned())]]);
+            return match self.rest.is_empty() || self.rest.starts_with([')', '|', '$']) {
+                true => Ok(vec![vec![Part::End]]),
+                false => Err("text after `$`".to_owned()),
+            };
         }
         if self.take("(?:") {
             let inner = self.alternatives(depth + 1)?;
-            return self.take(")").then_some(inner);
+            return self.close(inner);
         }
         if self.take("(") {
             if self.rest.starts_with('?') {
-                return None;
+                return Err(format!("`({}` is no plain group", self.ahead(3)));
             }
             self.groups += 1;
             let number = self.groups;
             let mut inner = self.alternatives(depth + 1)?;
             for parts in &mut inner {
-                if let [Part::Any { group }] = parts.as_mut_slice() {
-                    *group = Some(number);
-                }
+                parts.insert(0, Part::Open(number));
+                parts.push(Part::Close(number));
             }
-            return self.take(")").then_some(inner);
+            return self.close(inner);
         }
+        if self.rest.starts_with('[') || self.rest.starts_with("\\d") || self.rest.starts_with("\\w") {
+            return self.class();
+        }
+        let refused = format!("`{}` is no literal text", self.ahead(2));
         let mut chars = self.rest.chars();
-        let c = chars.next()?;
+        let Some(c) = chars.next() else {
+            return Err("it ends too early".to_owned());
+        };
         let literal = match c {
-            '\\' => {
-                let escaped = chars.next()?;
-                if escaped.is_ascii_alphanumeric() {
-                    return None;
-                }
-                escaped
+            '\\' => match chars.next() {
+                Some(escaped) if !escaped.is_ascii_alphanumeric() => escaped,
+                _ => return Err(refused),
+            },
+            '.' if self.is_loose => {
+                self.note("a `.` without a backslash is a dot in Weir's rule");
+                c
             }
-            '.' | '[' | ']' | '{' | '}' | '*' | '+' | '?' | '^' | ')' => return None,
+            '.' => return Err("a `.` without a backslash".to_owned()),
+            '[' | ']' | '{' | '}' | '*' | '+' | '?' | ')' => return Err(refused),
             c => c,
         };
         self.rest = chars.as_str();
-        text(&literal.to_string())
+        Ok(vec![vec![Part::Text(literal.to_string())]])
+    }
+
+    /// The next characters, for an error.
+    fn ahead(&self, count: usize) -> String {
+        self.rest.chars().take(count).collect()
+    }
+
+    /// What is in a group, if it ends here.
+    fn close(&mut self, inner: Vec<Vec<Part>>) -> Result<Vec<Vec<Part>>, String> {
+        match self.take(")") {
+            true => Ok(inner),
+            false => Err("a group has no `)`".to_owned()),
+        }
+    }
+
+    /// A class with its repetition: each of its characters, or any text.
+    fn class(&mut self) -> Result<Vec<Vec<Part>>, String> {
+        let (set, rest) = match self.rest.strip_prefix('[') {
+            // Backslashes escape a character or begin a class such as `\d`; the bracket that ends the class has none.
+            Some(inner) => {
+                let mut is_escaped = false;
+                let end = inner.char_indices().skip(1).find(|(_, c)| {
+                    let is_end = *c == ']' && !is_escaped;
+                    is_escaped = *c == '\\' && !is_escaped;
+                    is_end
+                });
+                let Some((end, _)) = end else {
+                    return Err("a class has no `]`".to_owned());
+                };
+                (&inner[..end], &inner[end + 1..])
+            }
+            None => self.rest.split_at(2),
+        };
+        let quoted = short(&self.rest[..self.rest.len() - rest.len()]);
+        let repeated = ["*?", "+?", "*", "+"]
+            .iter()
+            .find_map(|one| rest.strip_prefix(one));
+        let counted = rest
+            .strip_prefix('{')
+            .and_then(|rest| rest.split_once('}'))
+            .map(|(_, rest)| rest);
+        if let Some(rest) = repeated.or(counted) {
+            if !self.is_loose {
+                return Err(format!("the class `{quoted}` repeats"));
+            }
+            self.note("a class of characters is a `*` in Weir's rule, which matches any text");
+            self.rest = rest;
+            return Ok(vec![vec![Part::Any { is_wide: true }]]);
+        }
+        let characters = match set.starts_with('^') || set.contains(['\\', '[']) {
+            true => None,
+            false => members(set),
+        };
+        let Some(characters) = characters else {
+            return Err(format!(
+                "the class `{quoted}` is more than {CLASS_MAX} literal characters"
+            ));
+        };
+        self.rest = rest;
+        Ok(characters
+            .into_iter()
+            .map(|c| vec![Part::Text(c.to_string())])
+            .collect())
     }
 }
 
-/// Joins neighboring texts.
-fn join(parts: &mut Vec<Part>) {
-    let mut joined: Vec<Part> = Vec::new();
-    for part in parts.drain(..) {
-        match (joined.last_mut(), part) {
-            (Some(Part::Text(before)), Part::Text(after)) if before != END && after != END => {
-                before.push_str(&after)
+/// The characters of a class such as `0-8` or `rn`; `None` if there are many.
+fn members(set: &str) -> Option<Vec<char>> {
+    let mut all = Vec::new();
+    let mut chars = set.chars().peekable();
+    while let Some(first) = chars.next() {
+        let mut ahead = chars.clone();
+        match (ahead.next(), ahead.next()) {
+            (Some('-'), Some(last)) => {
+                all.extend((first..=last).take(CLASS_MAX + 1));
+                chars = ahead;
             }
-            (_, part) => joined.push(part),
+            _ => all.push(first),
+        }
+        if all.len() > CLASS_MAX {
+            return None;
         }
     }
-    *parts = joined;
+    (!all.is_empty()).then_some(all)
+}
+
+/// Puts parts behind others, and joins the texts that meet there.
+fn append(parts: &mut Vec<Part>, next: &[Part]) {
+    for part in next {
+        match (parts.last_mut(), part) {
+            (Some(Part::Text(before)), Part::Text(after)) => before.push_str(after),
+            (_, part) => parts.push(part.clone()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -235,46 +564,163 @@ mod tests {
             (r"^(.*)$", Some(&["*"])),
             (r"^", Some(&["*"])),
             (r"^/a(/|$)", Some(&["/a/*", "/a"])),
+            (r"^/[ab]$", Some(&["/a", "/b"])),
+            (r"^/v[0-2]\.[5]/", Some(&["/v0.5/*", "/v1.5/*", "/v2.5/*"])),
             (r"/\.", None),
             (r"^/a/.*/b/.*$", None),
             (r"^/[0-9]+$", None),
+            (r"^/[a-z]$", None),
+            (r"^/[^a]$", None),
+            (r"^/a$b$", None),
             (r"\d", None),
             (r"^/(?!a)", None),
             (r"a{2}", None),
             (r"(", None),
+            (r"[", None),
+            (r"[]", None),
             (r"a)", None),
+            // Each alternative has a beginning of its own.
+            (r"^/a$|/b\.txt$", Some(&["/a", "*/b.txt"])),
+            (r"/b\.txt$|^/a$", Some(&["*/b.txt", "/a"])),
+            (r"(^/a|/b)\.txt$", Some(&["/a.txt", "*/b.txt"])),
+            (r"^/a|\.b$", Some(&["/a*", "*.b"])),
+            (r"/a^/b", None),
         ] {
-            let read = read(expression).map(|read| read.patterns);
+            let read = read(expression).ok().map(Read::patterns);
             let read: Option<Vec<&str>> = read.as_ref().map(|all| all.iter().map(|one| &**one).collect());
             assert_eq!(read.as_deref(), patterns, "{expression}");
         }
     }
 
     #[test]
-    fn the_group_of_the_star_is_known() {
-        for (expression, group) in [
-            (r"^/old/(.*)$", Some(1)),
-            (r"^/(a|b)/(.*)$", Some(2)),
-            (r"^/old/.*$", None),
-            (r"^/(a)/(.*)\.html$", Some(2)),
-            (r"^/((.*))$", Some(2)),
+    fn groups_capture_texts_and_the_star() {
+        for (expression, text, rules) in [
+            (r"^/old/(.*)$", "/new/$1", &[("/old/*", Some("/new/*"))][..]),
+            (
+                r"^/(a|b)/(.*)$",
+                "/$2/$1",
+                &[("/a/*", Some("/*/a")), ("/b/*", Some("/*/b"))],
+            ),
+            (
+                r"^/((a|b)/(.*))$",
+                "/x/$1",
+                &[("/a/*", Some("/x/a/*")), ("/b/*", Some("/x/b/*"))],
+            ),
+            (r"^/old/.*$", "/new$1", &[("/old/*", Some("/new$1"))]),
+            (r"^/((.*))$", "/$1/$2", &[("/*", Some("/*/*"))]),
+            (r"^/a(.*)(.*)$", "/$1", &[("/a*", None)]),
+            (
+                r"^/a(/?$|/.+?$)",
+                "/b$1",
+                &[("/a/", Some("/b/")), ("/a", Some("/b")), ("/a/*", Some("/b/*"))],
+            ),
+            (
+                r"^/(x/)?p(\.html)?$",
+                "/$1q$2$3",
+                &[
+                    ("/x/p.html", Some("/x/q.html")),
+                    ("/x/p", Some("/x/q")),
+                    ("/p.html", Some("/q.html")),
+                    ("/p", Some("/q")),
+                ],
+            ),
+            (r"^/(a)$", "$host/$1$", &[("/a", Some("$host/a$"))]),
         ] {
             let read = read(expression).unwrap();
-            // The outer of two equal groups renames the inner one.
-            let group = if expression == r"^/((.*))$" {
-                Some(1)
-            } else {
-                group
-            };
-            assert_eq!(read.group, group, "{expression}");
+            let filled: Vec<_> = read
+                .matches
+                .iter()
+                .map(|one| (one.pattern.clone(), one.fill(text).ok()))
+                .collect();
+            let filled: Vec<_> = filled
+                .iter()
+                .map(|(pattern, text)| (&**pattern, text.as_deref()))
+                .collect();
+            assert_eq!(filled, rules, "{expression}");
+        }
+        assert_eq!(Match::plain("/a").fill("/$1"), Ok("/$1".to_owned()));
+        let joined = read(r"^/a(.*)(.*)$").unwrap();
+        let why = joined.matches[0].fill("/x/$2").unwrap_err();
+        assert!(why.contains("`$2`") && why.contains("`/a*`"), "{why}");
+    }
+
+    #[test]
+    fn patterns_of_redirects_may_differ_a_little() {
+        for (expression, pattern, differs) in [
+            (r"^/a\.html$", Some("/a.html"), None),
+            (r"^/a.html$", Some("/a.html"), Some("dot")),
+            (
+                r"^/lib/module-([a-zA-Z0-9.]+)\.html$",
+                Some("/lib/module-*.html"),
+                Some("class"),
+            ),
+            (r"^/v\d+/x$", Some("/v*/x"), Some("class")),
+            (r"^/v[\d]{2}/x$", Some("/v*/x"), Some("class")),
+            (r"/who\.html", Some("/who.html*"), Some("beginning")),
+            (r"/py3k(.*)$", Some("/py3k*"), Some("beginning")),
+            // A class at the end would take whole folders.
+            (r"^/([a-z]+)$", None, None),
+            (r"^/a/[^/]+", None, None),
+            (r"^/[a-z]+[0-9]*$", None, None),
+            // Two stars remain two.
+            (r"^/([a-z-]+)/doc/(.*)$", None, None),
+            (r"who\.html", None, None),
+        ] {
+            let read = read_redirect(expression).ok();
+            let found = read.as_ref().map(|read| &*read.matches[0].pattern);
+            assert_eq!(found, pattern, "{expression}");
+            let why = read.and_then(|read| read.differs).unwrap_or_default();
+            assert!(why.contains(differs.unwrap_or_default()), "{expression}: {why}");
+            assert_eq!(why.is_empty(), differs.is_none(), "{expression}: {why}");
+        }
+        assert!(read(r"^/a.html$").is_err(), "other rules must not differ");
+    }
+
+    #[test]
+    fn every_difference_is_named_once() {
+        let differs = read_redirect(r"/a.b-[a-z]+.html$").unwrap().differs.unwrap();
+        for part in ["a `.` without", "a class of", "anywhere in a path"] {
+            assert_eq!(differs.matches(part).count(), 1, "{differs}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_expression_and_its_part() {
+        for (expression, part) in [
+            (r"^/[0-9]+$", "class at its end"),
+            (r"^/a/.*/b/.*$", "`/a/*/b/*` has 2 stars"),
+            (r"^/(?!a)", "`(?!a`"),
+            (r"^/a+b$", "`a+` repeats"),
+            (r"^/\sb$", r"`\s`"),
+            (r"^/[a-z]$", "class `[a-z]`"),
+            (r"^/(a$", "no `)`"),
+        ] {
+            let why = read_redirect(expression).unwrap_err();
+            assert!(why.starts_with(&format!("`{expression}`")), "{why}");
+            assert!(why.contains(part), "{expression}: {why}");
         }
     }
 
     #[test]
     fn the_number_of_patterns_is_bounded() {
         let two = "(a|b)";
-        assert_eq!(read(&format!("^/{}$", two.repeat(6))).unwrap().patterns.len(), 64);
-        assert_eq!(read(&format!("^/{}$", two.repeat(7))), None);
-        assert_eq!(read(&"(".repeat(100_000)), None);
+        let count = |read: Result<Read, String>| read.ok().map(|read| read.matches.len());
+        assert_eq!(count(read(&format!("^/{}$", two.repeat(6)))), Some(64));
+        assert_eq!(count(read(&format!("^/{}$", two.repeat(7)))), None);
+        assert_eq!(
+            count(read_redirect(&format!("^/{}$", two.repeat(10)))),
+            Some(1024)
+        );
+        assert_eq!(count(read_redirect(&format!("^/{}$", two.repeat(11)))), None);
+        assert!(read(&"(".repeat(EXPRESSION_MAX)).is_err());
+        // The bound of an expression, and one byte more.
+        let text = |bytes: usize| format!("^/{}$", "a".repeat(bytes - 3));
+        assert!(read(&text(EXPRESSION_MAX)).is_ok());
+        let why = read(&text(EXPRESSION_MAX + 1)).unwrap_err();
+        assert!(
+            why.contains("it has 4097 bytes") && why.contains("at most 4096"),
+            "{why}"
+        );
+        assert!(why.len() < 200, "{why}");
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::fate::Fate;
 use core::fmt;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// Longest directive that a note quotes, in bytes.
@@ -44,19 +46,49 @@ impl Report {
         self.notes.iter().filter(|note| note.fate.word() == word).count()
     }
 
-    pub(crate) fn add(&mut self, at: &At, directive: &str, fate: Fate) {
-        let mut directive = directive.split_whitespace().collect::<Vec<_>>().join(" ");
-        if directive.len() > QUOTED_MAX {
-            let end = (0..=QUOTED_MAX - 3)
-                .rev()
-                .find(|end| directive.is_char_boundary(*end));
-            directive.truncate(end.unwrap_or(0));
-            directive.push_str("...");
+    /// Adds the notes of several readings of the same directives: each directive once, with its worst fate. A fate with the
+    /// reason `unless` counts only if no reading has another.
+    pub(crate) fn add_readings(&mut self, readings: Vec<Report>, unless: &str) {
+        let mut worst: BTreeMap<(String, usize, String), Fate> = BTreeMap::new();
+        for note in readings.into_iter().flat_map(|reading| reading.notes) {
+            let key = (note.file, note.line, note.directive);
+            let order = |fate: &Fate| (fate.why() == unless, fate.clone());
+            match worst.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(note.fate);
+                }
+                Entry::Occupied(mut entry) => {
+                    if order(&note.fate) < order(entry.get()) {
+                        entry.insert(note.fate);
+                    }
+                }
+            }
         }
+        let notes = worst.into_iter().map(|((file, line, directive), fate)| Note {
+            file,
+            line,
+            directive,
+            fate,
+        });
+        self.notes.extend(notes);
+    }
+
+    /// Replaces the fate of a directive that has one.
+    pub(crate) fn replace(&mut self, at: &At, directive: &str, fate: Fate) {
+        let directive = shortened(directive);
+        let notes = self.notes.iter_mut();
+        for note in
+            notes.filter(|note| *note.file == *at.file && note.line == at.line && note.directive == directive)
+        {
+            note.fate = fate.clone();
+        }
+    }
+
+    pub(crate) fn add(&mut self, at: &At, directive: &str, fate: Fate) {
         self.notes.push(Note {
             file: at.file.to_string(),
             line: at.line,
-            directive,
+            directive: shortened(directive),
             fate,
         });
     }
@@ -78,6 +110,19 @@ impl Report {
             ))
         });
     }
+}
+
+/// A directive as notes quote it.
+fn shortened(directive: &str) -> String {
+    let mut directive = directive.split_whitespace().collect::<Vec<_>>().join(" ");
+    if directive.len() > QUOTED_MAX {
+        let end = (0..=QUOTED_MAX - 3)
+            .rev()
+            .find(|end| directive.is_char_boundary(*end));
+        directive.truncate(end.unwrap_or(0));
+        directive.push_str("...");
+    }
+    directive
 }
 
 /// A configuration that cannot be parsed.

@@ -110,6 +110,14 @@ pub(crate) fn is_site_path(text: &str) -> bool {
             .all(|part| !matches!(part, "" | "." | ".."))
 }
 
+/// Whether a file is a program, whose text clients must not get.
+pub(crate) fn is_program(file: &str) -> bool {
+    let file = file.to_ascii_lowercase();
+    [".php", ".cgi", ".pl", ".py", ".rb", ".asp", ".aspx", ".jsp"]
+        .iter()
+        .any(|suffix| file.ends_with(suffix))
+}
+
 /// A time as Weir writes it, from a number with nginx's or Apache's unit. `None`: not a time.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
     let mut total = 0_u64;

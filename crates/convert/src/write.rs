@@ -1,6 +1,7 @@
 //! The model as TOML: keys of the top level, its site, listeners, hosts. Decides order and spelling only.
 
 use crate::fate::Fate;
+use crate::logs;
 use crate::model::{Access, Limit, Proxy, Server, Site};
 use crate::report::Report;
 use crate::value::{list, quote};
@@ -49,6 +50,7 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
             out.push_str("proxy-protocol = true\n");
         }
     }
+    logs::write(&mut out, &server.top, None);
     plain(&mut out, &server.top, None);
     tables(&mut out, &server.top, "");
     if !server.secure.is_empty() && !managed {
@@ -63,6 +65,7 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
         if !certs.is_empty() {
             let _ = write!(out, "tls-cert = {}\ntls-key = {}\n", list(&certs), list(&keys));
         }
+        logs::write(&mut out, host, Some(&server.top));
         plain(&mut out, host, Some(&server.top));
         tables(&mut out, host, "host.");
     }

@@ -24,9 +24,10 @@ pub fn status_line(out: &mut Vec<u8>, status: Status) {
 /// then.
 pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> Result<(), Misuse> {
     let name_is_token = !name.is_empty() && name.bytes().all(is_token_byte);
-    if !name_is_token || value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+    if !name_is_token || memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
         return Err(Misuse::Unwritable);
     }
+    out.reserve(name.len() + value.len() + 4);
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);

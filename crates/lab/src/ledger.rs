@@ -25,7 +25,8 @@ pub enum Verdict {
     Reproduced,
     /// Its rules hold on today's kernel with an aged TCP; measurements with today's TCP fail them or are missing.
     AgedOnly,
-    /// Its rules hold in the simulated stack of the document's time; measurements fail them or are missing.
+    /// Its rules hold in the simulation, of the document's time or for the protocols since of today; measurements fail them or
+    /// are missing.
     SimulatedOnly,
     /// A number lies within [`crate::rule::BORDER`] of its bound, so that the verdict depends on the exact bound.
     Borderline,

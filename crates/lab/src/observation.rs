@@ -26,7 +26,8 @@ pub(crate) fn with_each(all: &[Labels], name: &str, values: &[String]) -> Vec<La
 pub enum World {
     /// Printed in the document.
     Published,
-    /// Simulated with the stacks and hosts of the document's time, in virtual time.
+    /// Simulated in virtual time: with the stacks and hosts of the document's time; for the protocols since, with this
+    /// program's own client and server over a modeled link and TCP.
     Simulated,
     /// Measured on this machine over links whose hosts have an aged TCP: what today's kernel has and the document's
     /// lacked is switched off as far as the kernel allows.

@@ -19,12 +19,12 @@ pub use unit::Unit;
 
 /// This program's plans by study name, in the order of the report.
 pub const EMBEDDED: [(&str, &str); 6] = [
-    ("w3c", include_str!("../../../experiments/w3c.toml")),
-    ("heidemann", include_str!("../../../experiments/heidemann.toml")),
-    ("barford", include_str!("../../../experiments/barford.toml")),
-    ("jaws", include_str!("../../../experiments/jaws.toml")),
-    ("qos", include_str!("../../../experiments/qos.toml")),
-    ("since", include_str!("../../../experiments/since.toml")),
+    ("w3c", include_str!("../experiments/w3c.toml")),
+    ("heidemann", include_str!("../experiments/heidemann.toml")),
+    ("barford", include_str!("../experiments/barford.toml")),
+    ("jaws", include_str!("../experiments/jaws.toml")),
+    ("qos", include_str!("../experiments/qos.toml")),
+    ("since", include_str!("../experiments/since.toml")),
 ];
 
 /// Limit on the arms of one plan, counted with every combination of parameters.
@@ -168,7 +168,7 @@ pub struct Arm {
     pub files: Vec<u64>,
     /// A server that runs during the commands: arguments for `weir`, or the name of another server on this machine
     /// (`apache-prefork`, `apache-event`, `nginx`, `lighttpd`; `apache-prefork` takes its initial number of processes
-    /// as second word). `{url}` is its address.
+    /// as second word, and Apache takes each further word as a directive of its configuration). `{url}` is its address.
     #[serde(default)]
     pub serve: Vec<String>,
     /// Limits of the server. Its site is dropped from the page cache before the run and read again within the limits.

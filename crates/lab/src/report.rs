@@ -169,12 +169,6 @@ const CONGESTION_CONTROL: &str = "tcp_congestion_control";
 
 /// The report as one JSON object. With [`Raw::Tables`] it names the tables of numbers instead of repeating them.
 pub fn json(material: &Material<'_>) -> Value {
-    let by_verdict = |entries: &[&Entry]| -> serde_json::Map<String, Value> {
-        counts(entries)
-            .into_iter()
-            .map(|(verdict, count)| (verdict.name().to_owned(), json!(count)))
-            .collect()
-    };
     let (documents, since) = apart(material.ledger);
     let studies: Vec<Value> = material
         .studies
@@ -213,6 +207,14 @@ pub fn json(material: &Material<'_>) -> Value {
         "date": material.date, "other_builds": material.others, "verdicts": by_verdict(&documents),
         "verdicts_since": by_verdict(&since), "ledger": material.ledger,
         "studies": studies })
+}
+
+/// The number of claims by the name of their verdict, as JSON.
+pub fn by_verdict(entries: &[&Entry]) -> serde_json::Map<String, Value> {
+    counts(entries)
+        .into_iter()
+        .map(|(verdict, count)| (verdict.name().to_owned(), json!(count)))
+        .collect()
 }
 
 /// Standalone SVG pictures by name: verdicts by document, and those of the plans.

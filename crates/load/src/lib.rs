@@ -42,6 +42,7 @@ pub mod requests;
 pub mod run;
 pub mod scenario;
 pub mod sequence;
+pub mod shares;
 pub mod site;
 pub mod steps;
 pub mod streams;

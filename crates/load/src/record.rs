@@ -9,7 +9,7 @@
 
 use crate::replies::{Breach, Refused, Statuses};
 use crate::steps::StepRecord;
-use crate::times::{Lost, Sparse, Times, nanoseconds};
+use crate::times::{Lost, Recent, Sparse, Times, nanoseconds};
 pub use crate::trouble::Trouble;
 use crate::webstone::Counts;
 use serde::{Deserialize, Serialize};
@@ -276,7 +276,7 @@ pub struct Record {
     pub refusal: Option<i32>,
     /// Number of the current second and its response times so far.
     #[serde(skip)]
-    pub(crate) under_way: (usize, Times),
+    pub(crate) under_way: (usize, Recent),
 }
 
 impl Record {
@@ -403,11 +403,7 @@ impl Record {
     /// Moves the current second's response times into the series. Call before reading the record.
     pub fn settle(&mut self) {
         let (number, times) = &mut self.under_way;
-        if times.count() == 0 {
-            return;
-        }
-        let sparse = times.sparse();
-        times.clear();
+        let Some(sparse) = times.take() else { return };
         let number = core::mem::take(number);
         if number >= self.seconds.len() {
             self.seconds.resize(number + 1, Second::default());

@@ -15,6 +15,8 @@ use units::Duration;
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Limit on corrected times added one by one per histogram bucket; beyond it they are added per bucket.
 const STEPS_MAX: u64 = 4096;
+/// Limit on the times that [`Recent`] keeps one by one. Sorting so many costs about as much as reading a histogram.
+const FEW_MAX: usize = 2048;
 /// Limit on the length of a serialized histogram: more than one whose counts all differ and are large.
 const WRITTEN_MAX: usize = 1 << 20;
 
@@ -255,6 +257,54 @@ fn rank(share: f64, count: u64) -> u64 {
     ((share * count as f64).ceil() as u64).max(1)
 }
 
+/// Times of a short span, to be taken as [`Sparse`]. A histogram has a fixed length of 264 KiB, which costs more to read
+/// and clear than a few times do to sort. So times are kept one by one until there are too many.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Recent {
+    /// Nanoseconds, unsorted.
+    few: Vec<u64>,
+    /// Earlier times.
+    many: Times,
+}
+
+impl Recent {
+    /// Records a time.
+    #[inline]
+    pub(crate) fn add(&mut self, time: Duration) {
+        if self.few.len() == FEW_MAX {
+            self.crowd();
+        }
+        self.few.push(time.min(LONGEST).as_nanos() as u64);
+    }
+
+    /// Takes all times and leaves none; `None` if there are none.
+    pub(crate) fn take(&mut self) -> Option<Sparse> {
+        if !self.many.is_empty() {
+            self.crowd();
+            let sparse = self.many.sparse();
+            self.many.clear();
+            return Some(sparse);
+        }
+        let mut buckets = core::mem::take(&mut self.few);
+        for time in &mut buckets {
+            *time = self.many.0.highest_equivalent(*time);
+        }
+        buckets.sort_unstable();
+        let sparse = Sparse::of_sorted(&buckets);
+        buckets.clear();
+        self.few = buckets;
+        (sparse.count() > 0).then_some(sparse)
+    }
+
+    /// Moves the times into the histogram.
+    #[cold]
+    fn crowd(&mut self) {
+        for time in self.few.drain(..) {
+            self.many.0.saturating_record(time);
+        }
+    }
+}
+
 /// Serializes durations as whole nanoseconds.
 pub(crate) mod nanoseconds {
     use super::{Deserialize, Duration};
@@ -278,6 +328,10 @@ impl Sparse {
     #[cfg(test)]
     pub(crate) fn counted(mut times: Vec<u64>) -> Sparse {
         times.sort_unstable();
+        Sparse::of_sorted(&times)
+    }
+
+    fn of_sorted(times: &[u64]) -> Sparse {
         let each = times.chunk_by(|a, b| a == b);
         Sparse(each.map(|same| (same[0], same.len() as u64)).collect())
     }
@@ -466,6 +520,28 @@ mod tests {
         }
         let floor = times([1, 30]).total_of_at_least(Duration::from_millis(10));
         assert!((floor / 40e6 - 1.0).abs() < 0.002, "{floor}");
+    }
+
+    /// Whether times are kept one by one or in a histogram makes no difference, also at the limit.
+    #[test]
+    fn recent_times_are_those_of_a_histogram() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.take(), None);
+        for count in [1, FEW_MAX - 1, FEW_MAX, FEW_MAX + 1, 3 * FEW_MAX + 5, 2] {
+            let mut all = Times::default();
+            for n in 0..count as u64 {
+                // From 0 to beyond the longest.
+                let time = Duration::from_nanos(n.pow(4) * (n % 3)).max(Duration::from_nanos(n % 7));
+                recent.add(time);
+                all.add(time);
+            }
+            for time in [Duration::ZERO, LONGEST, Duration::MAX] {
+                recent.add(time);
+                all.add(time);
+            }
+            assert_eq!(recent.take(), Some(all.sparse()), "{count}");
+            assert_eq!(recent.take(), None, "taken");
+        }
     }
 
     #[test]

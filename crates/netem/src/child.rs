@@ -107,8 +107,8 @@ impl Signals {
             let shown = setup.near.call(move || resolver::show(&text));
             if let Err(error) = shown.and_then(|shown| shown) {
                 tracing::warn!(
-                    "the command cannot look up names: its /etc/resolv.conf names a server that it cannot reach, and \
-                     another cannot be shown to it ({error}); a server at 198.18.0.1 would be reached"
+                    "the command cannot look up names: /etc/resolv.conf names a server that it cannot reach, and Weir \
+                     cannot show it another file: {error}; use addresses instead of names"
                 );
             }
         }

@@ -10,7 +10,7 @@
 //!                            ├─ a flow ────▶ its socket ─▶ the server
 //!                            └─ no flow ───▶ a new socket; a full table loses the flow idle the longest
 //!  answer ──▶ a packet that enters the link
-//!  refusal ─▶ ICMP port unreachable, which enters the link
+//!  ICMP error ─▶ one for the client, which enters the link; a refusal first tries further addresses of the server
 //!  rebind ──▶ a new socket, so a new source port; what arrives at the old one is lost
 //! ```
 
@@ -44,7 +44,7 @@ const ROUNDS: usize = 4;
 const LOOK: Duration = Duration::from_secs(1);
 /// Receive buffer of a flow, if `net.core.rmem_max` permits so much.
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// Most bytes of the datagrams that a flow keeps for another address of its server.
+/// Most bytes of the datagrams that a flow keeps for another address of its server, their headers included.
 const HELD_MAX: usize = 16 << 10;
 const BELL: u64 = 0;
 
@@ -185,11 +185,36 @@ pub(super) struct Ends {
     pub(super) counts: Arc<Counts>,
 }
 
-/// A datagram that may have to be sent again, to another address of its server.
+/// A datagram that may have to be sent again.
 struct Held {
     payload: Vec<u8>,
     segment: Option<u16>,
     ecn: u8,
+}
+
+/// The first datagrams of a flow, at most [`HELD_MAX`] bytes, for another address of its server.
+#[derive(Default)]
+struct Hold {
+    datagrams: Vec<Held>,
+    bytes: usize,
+}
+
+impl Hold {
+    /// Keeps a datagram if there is room; whether there was.
+    fn keep(&mut self, payload: &[u8], segment: Option<u16>, ecn: u8) -> bool {
+        // Empty datagrams take memory, too.
+        let bytes = self.bytes + udp::HEADERS + payload.len();
+        let has_room = bytes <= HELD_MAX;
+        if has_room {
+            self.bytes = bytes;
+            self.datagrams.push(Held {
+                payload: payload.to_vec(),
+                segment,
+                ecn,
+            });
+        }
+        has_room
+    }
 }
 
 /// One flow.
@@ -203,9 +228,8 @@ struct Flow {
     peer: SocketAddr,
     /// Further addresses of the server, the one to try next last.
     others: Vec<SocketAddr>,
-    /// The datagrams so far, at most [`HELD_MAX`] bytes of them, while nothing has come back and there are further
-    /// addresses.
-    held: Vec<Held>,
+    /// What would be sent to these, until something has come back.
+    hold: Hold,
     has_answered: bool,
     /// Of the last datagram, for an ICMP error about it.
     head: Vec<u8>,
@@ -341,16 +365,8 @@ impl DatagramRelay {
         flow.head.clear();
         flow.head.extend_from_slice(datagram.head);
         flow.sent += 1;
-        let held: usize = flow.held.iter().map(|held| held.payload.len()).sum();
-        let is_held =
-            !flow.has_answered && !flow.others.is_empty() && held + datagram.payload.len() <= HELD_MAX;
-        if is_held {
-            flow.held.push(Held {
-                payload: datagram.payload.to_vec(),
-                segment,
-                ecn: datagram.ecn,
-            });
-        }
+        let may_hold = !flow.has_answered && !flow.others.is_empty();
+        let is_held = may_hold && flow.hold.keep(datagram.payload, segment, datagram.ecn);
         match send(flow, datagram.payload, segment, datagram.ecn) {
             Ok(()) => {}
             // That is about a datagram before, and this one was not sent.
@@ -373,13 +389,14 @@ impl DatagramRelay {
         }
         let mut others = self.ends.outside.of(key.to);
         let mut failure = None;
+        let number = self.table.next_number();
         while let Some(peer) = others.pop() {
-            let mut dialed = dial(peer, datagram.is_unfragmentable);
+            let mut dialed = dial(&self.poll, number, peer, datagram.is_unfragmentable);
             if dialed.as_ref().is_err_and(|error| is(error, Errno::MFILE)) && self.table.evict().is_some() {
                 // This process may have fewer descriptors than the table has flows.
                 count(&self.ends.counts.evicted);
                 count(&self.ends.counts.evicted_for_descriptors);
-                dialed = dial(peer, datagram.is_unfragmentable);
+                dialed = dial(&self.poll, number, peer, datagram.is_unfragmentable);
             }
             match dialed {
                 Ok(socket) => {
@@ -390,16 +407,14 @@ impl DatagramRelay {
                         old: None,
                         peer,
                         others,
-                        held: Vec::new(),
+                        hold: Hold::default(),
                         has_answered: false,
                         head: Vec::new(),
                         is_unfragmentable: datagram.is_unfragmentable,
                         bound: now,
                         sent: 0,
                     };
-                    let number = self.table.insert(key, flow, now);
-                    self.watch(number);
-                    return Some(number);
+                    return Some(self.table.insert(key, flow, now));
                 }
                 Err(error) => failure = Some(error),
             }
@@ -409,14 +424,6 @@ impl DatagramRelay {
             None => count(&self.ends.counts.unsent),
         }
         None
-    }
-
-    fn watch(&self, number: u64) {
-        if let Some(flow) = self.table.get(number) {
-            let data = EventData::new_u64(number);
-            // It can only fail for want of memory; the flow is then one whose answers are lost.
-            let _ = epoll::add(&self.poll, &flow.socket, data, EventFlags::IN);
-        }
     }
 
     /// Gives a flow a new source port if it is time.
@@ -432,14 +439,13 @@ impl DatagramRelay {
         if !is_due {
             return;
         }
-        // Without a descriptor for it, the flow keeps its port until the next datagram.
-        if let Ok(socket) = dial(flow.peer, flow.is_unfragmentable) {
+        // Without a descriptor for it, or room in the epoll instance, the flow keeps its port until the next datagram.
+        if let Ok(socket) = dial(&self.poll, number, flow.peer, flow.is_unfragmentable) {
             let old = std::mem::replace(&mut flow.socket, socket);
             let _ = epoll::delete(&self.poll, &old);
             flow.old = Some(old);
             (flow.bound, flow.sent) = (now, 0);
             count(&self.ends.counts.rebound);
-            self.watch(number);
         }
     }
 
@@ -449,14 +455,13 @@ impl DatagramRelay {
             let Some(flow) = self.table.get_mut(number) else {
                 return;
             };
-            let has_more = self.arrivals.receive(flow.socket.as_fd());
+            let received = self.arrivals.receive(flow.socket.as_fd());
             let now = clock::now();
-            if self.arrivals.is_refused() {
-                return self.refused(number);
-            }
-            let has_more = match has_more {
-                Ok(has_more) => has_more,
-                Err(error) => return self.unsent(number, &error),
+            let reported = self.arrivals.network_error().map(io::Error::from_raw_os_error);
+            let has_more = match (received, reported) {
+                (_, Some(error)) if is(&error, Errno::CONNREFUSED) => return self.refused(number),
+                (_, Some(error)) | (Err(error), None) => return self.unsent(number, &error),
+                (Ok(has_more), None) => has_more,
             };
             let mut is_any = false;
             for arrived in self.arrivals.datagrams() {
@@ -471,7 +476,7 @@ impl DatagramRelay {
             }
             if is_any {
                 flow.has_answered = true;
-                flow.held.clear();
+                flow.hold = Hold::default();
                 self.table.touch(number, now);
             }
             if !has_more {
@@ -487,17 +492,17 @@ impl DatagramRelay {
         };
         if !flow.has_answered {
             while let Some(peer) = flow.others.pop() {
-                let Ok(socket) = dial(peer, flow.is_unfragmentable) else {
+                let Ok(socket) = dial(&self.poll, number, peer, flow.is_unfragmentable) else {
                     continue;
                 };
                 let old = std::mem::replace(&mut flow.socket, socket);
                 let _ = epoll::delete(&self.poll, &old);
                 flow.peer = peer;
                 let again = flow
-                    .held
+                    .hold
+                    .datagrams
                     .iter()
                     .try_for_each(|held| send(flow, &held.payload, held.segment, held.ecn));
-                self.watch(number);
                 if let Err(error) = again {
                     self.unsent(number, &error);
                 }
@@ -552,8 +557,11 @@ fn put(ends: &Ends, now: Instant, ip: &[u8]) -> bool {
     }
 }
 
-/// A socket connected to this address.
-fn dial(to: SocketAddr, is_unfragmentable: bool) -> io::Result<Socket> {
+/// A socket connected to this address, whose answers `poll` reports as those of flow `number`.
+///
+/// # Errors
+/// The system's: no descriptor, no route, no memory, or no further watch for this user (`max_user_watches`, epoll(7)).
+fn dial(poll: &OwnedFd, number: u64, to: SocketAddr, is_unfragmentable: bool) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(to),
         Type::DGRAM.nonblocking().cloexec(),
@@ -565,21 +573,20 @@ fn dial(to: SocketAddr, is_unfragmentable: bool) -> io::Result<Socket> {
         sys::forbid_fragments(socket.as_fd())?;
     }
     socket.connect(&SockAddr::from(to))?;
+    epoll::add(poll, &socket, EventData::new_u64(number), EventFlags::IN)?;
     Ok(socket)
 }
 
 /// Sends a payload, or several of `segment` bytes that the command's kernel has joined.
 fn send(flow: &Flow, payload: &[u8], segment: Option<u16>, ecn: u8) -> io::Result<()> {
     let fd = flow.socket.as_fd();
-    let whole = sys::Sending {
-        to: flow.peer,
-        local: None,
+    let whole = sys::Address {
         ecn,
-        segment: None,
+        ..sys::Address::to(flow.peer)
     };
     match segment.filter(|&bytes| bytes > 0 && usize::from(bytes) < payload.len()) {
         None => sys::send_datagrams(fd, whole, payload),
-        segment @ Some(bytes) => match sys::send_datagrams(fd, sys::Sending { segment, ..whole }, payload) {
+        segment @ Some(bytes) => match sys::send_datagrams(fd, sys::Address { segment, ..whole }, payload) {
             Err(error) if is(&error, Errno::IO) || is(&error, Errno::INVAL) => payload
                 .chunks(usize::from(bytes))
                 .try_for_each(|one| sys::send_datagrams(fd, whole, one)),
@@ -616,6 +623,86 @@ mod tests {
             let found: Vec<u16> = (0..=u16::MAX).filter(|&port| ports.has(port)).collect();
             assert_eq!(found, all);
         }
+    }
+
+    #[test]
+    fn what_a_flow_holds_is_bounded_even_if_it_is_empty() {
+        for (payload, most) in [(&[0; 484][..], 32), (&[0], 564), (&[], 585)] {
+            let mut hold = Hold::default();
+            let kept = (0..1_000).filter(|_| hold.keep(payload, None, 0)).count();
+            assert_eq!((kept, hold.datagrams.len()), (most, most));
+        }
+    }
+
+    #[test]
+    fn datagrams_wait_for_the_relay_up_to_the_bound_and_further_ones_are_counted() {
+        let (to, news) = std::sync::mpsc::sync_channel(WAITING_MAX);
+        let (_answer, answers) = std::sync::mpsc::sync_channel(1);
+        let mut door = Door {
+            to,
+            bell: Arc::new(Bell::new().expect("an eventfd")),
+            answers,
+            direct: Arc::new(Ports::new()),
+            has_far: false,
+            counts: Arc::default(),
+            is_news: false,
+        };
+        let [from, to] = ["198.18.0.2:40000", "192.0.2.1:53"].map(|text| text.parse().expect("an address"));
+        let packet = udp::packet(from, to, 0, b"query").expect("it fits");
+        for _ in 0..WAITING_MAX + 3 {
+            assert!(door.take(Frame::new(&[], &packet)).is_none());
+        }
+        assert_eq!(door.counts.read().overflowed, 3);
+        assert_eq!(news.try_iter().count(), WAITING_MAX);
+        // Without the relay, the kernel of the far end has them.
+        drop(news);
+        assert!(door.take(Frame::new(&[], &packet)).is_some());
+    }
+
+    /// A relay that nobody has started.
+    fn relay() -> DatagramRelay {
+        let (back, _) = std::sync::mpsc::channel();
+        DatagramRelay::new(Ends {
+            settings: UdpSettings::default(),
+            prefix: Vec::new(),
+            mtu: 1_500,
+            outside: Outside {
+                gateway: Ipv4Addr::new(198, 18, 0, 1),
+                host: Ipv4Addr::LOCALHOST,
+                resolver: None,
+            },
+            news: std::sync::mpsc::sync_channel(1).1,
+            bell: Arc::new(Bell::new().expect("an eventfd")),
+            back,
+            answers: std::sync::mpsc::sync_channel(1).0,
+            emulator: Arc::new(Control {
+                bell: Bell::new().expect("an eventfd"),
+                stop: AtomicBool::new(false),
+                tally: std::sync::Mutex::default(),
+            }),
+            stop: Arc::default(),
+            far: None,
+            direct: Arc::new(Ports::new()),
+            counts: Arc::default(),
+        })
+        .expect("an epoll instance")
+    }
+
+    /// The kernel refuses a watch if the user has too many. Here, the descriptor is no epoll instance.
+    #[test]
+    fn a_flow_whose_answers_cannot_be_watched_is_not_opened() {
+        let [from, to] = ["198.18.0.2:40000", "127.0.0.1:9"].map(|text| text.parse().expect("an address"));
+        let packet = udp::packet(from, to, 0, b"query").expect("it fits");
+        let mut relay = relay();
+        relay.forward(Frame::new(&[], &packet));
+        let counts = Arc::clone(&relay.ends.counts);
+        assert_eq!((counts.read().opened, counts.read().unsent), (1, 0));
+        relay.table.evict().expect("the flow");
+        let bell = Bell::new().expect("an eventfd");
+        relay.poll = bell.fd().try_clone().expect("a descriptor");
+        relay.forward(Frame::new(&[], &packet));
+        assert_eq!((counts.read().opened, counts.read().unsent), (1, 1));
+        assert!(relay.table.evict().is_none(), "the next datagram tries again");
     }
 
     #[test]

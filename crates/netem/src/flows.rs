@@ -47,6 +47,11 @@ impl<K: Copy + Eq + Hash, F> Table<K, F> {
         self.numbers.get(key).copied()
     }
 
+    /// The number that the next flow gets.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next
+    }
+
     pub(super) fn get(&self, number: u64) -> Option<&F> {
         self.flows.get(&number).map(|open| &open.flow)
     }

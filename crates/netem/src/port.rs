@@ -211,3 +211,34 @@ impl Port {
 fn is_ip(bytes: &[u8]) -> bool {
     bytes.len() >= 20 && bytes[0] >> 4 == 4
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_says_into_what_a_receiver_cuts_a_datagram() {
+        // `linux/virtio_net.h`: flags, kind, length of the headers, bytes of a segment, place of the checksum.
+        let header = |kind: u8| {
+            let mut header = [0; OFFLOAD];
+            header[1] = kind;
+            header[4..6].copy_from_slice(&1_200_u16.to_ne_bytes());
+            header
+        };
+        let frame = |header: &[u8]| Frame::new(&[header, &[0; ETHERNET]].concat(), b"packet");
+        // UDP, without and with the flag about ECN; nothing, TCP over IPv4 and IPv6.
+        for (kind, wanted) in [
+            (5, Some(1_200)),
+            (0x85, Some(1_200)),
+            (0, None),
+            (1, None),
+            (4, None),
+        ] {
+            let frame = frame(&header(kind));
+            assert_eq!((frame.segment(), frame.ip()), (wanted, &b"packet"[..]), "{kind}");
+        }
+        // Ports without such headers.
+        assert_eq!(frame(&[]).segment(), None);
+        assert_eq!(Frame::new(&[], &header(5)).segment(), None);
+    }
+}

@@ -436,12 +436,7 @@ impl Carrier {
             Cargo::Opened => connection.halves[Direction::Up as usize].source = Source::Open,
             Cargo::Bytes(bytes) => half.held.extend_from_slice(&bytes),
             Cargo::End => half.sink = Sink::Ending,
-            Cargo::Reset => {
-                for end in connection.ends.iter().flatten() {
-                    let _ = end.set_linger(Some(std::time::Duration::ZERO));
-                }
-                return self.forget(id);
-            }
+            Cargo::Reset => return self.reset(id),
         }
         self.tend(id);
     }
@@ -572,7 +567,7 @@ impl Carrier {
             let data = EventData::new_u64(id * 2 + end as u64);
             let was = connection.watched[end];
             // A socket without wanted events is removed: a broken one would be reported endlessly.
-            let _ = match (was.is_empty(), wanted.is_empty()) {
+            let changed = match (was.is_empty(), wanted.is_empty()) {
                 (true, true) => Ok(()),
                 (true, false) => epoll::add(&self.poll, socket, data, wanted),
                 (false, true) => epoll::delete(&self.poll, socket),
@@ -580,7 +575,21 @@ impl Carrier {
                 (false, false) => epoll::modify(&self.poll, socket, data, wanted),
             };
             connection.watched[end] = wanted;
+            if changed.is_err() {
+                // Nobody would see what this end sends.
+                return self.reset(id);
+            }
         }
+    }
+
+    /// Resets both ends.
+    fn reset(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get(&id) {
+            for end in connection.ends.iter().flatten() {
+                let _ = end.set_linger(Some(std::time::Duration::ZERO));
+            }
+        }
+        self.forget(id);
     }
 
     fn forget(&mut self, id: u64) {

@@ -271,10 +271,12 @@ impl Relay {
         if !self.listening.contains_key(&key.to) {
             match self.far.call(move || listen(key.to)) {
                 Ok(Ok(listener)) => {
-                    let token = self.enter(Subject::Listener(listener, key.to));
-                    if let Some(Subject::Listener(listener, _)) = self.subjects.get(&token) {
-                        let _ = epoll::add(&poll, listener, EventData::new_u64(token), EventFlags::IN);
+                    let data = EventData::new_u64(self.next);
+                    if epoll::add(&poll, &listener, data, EventFlags::IN).is_err() {
+                        // As without a reply: the next SYN tries again.
+                        return;
                     }
+                    let token = self.enter(Subject::Listener(listener, key.to));
                     self.listening.insert(key.to, token);
                 }
                 // A process at the far end listens on this port: the SYN is for it.
@@ -349,27 +351,30 @@ impl Relay {
                     .pump(inside, outside)
                     .and_then(|()| back.pump(outside, inside));
                 let is_over = out.stage == Stage::Shut && back.stage == Stage::Shut;
-                if moved.is_err() {
-                    // If one side is broken, both are.
+                let ends = [(inside, &*out, &*back), (outside, &*back, &*out)];
+                let is_watched = moved.is_ok()
+                    && ends.into_iter().all(|(socket, reads, writes)| {
+                        let mut wanted = EventFlags::empty();
+                        wanted.set(EventFlags::IN, reads.stage == Stage::Open && reads.is_empty());
+                        wanted.set(EventFlags::OUT, !writes.is_empty());
+                        let data = EventData::new_u64(token);
+                        // A socket without wanted events is removed: a broken one would be reported endlessly.
+                        if wanted.is_empty() {
+                            // It may have been removed before.
+                            let _ = epoll::delete(poll, socket);
+                            return true;
+                        }
+                        epoll::modify(poll, socket, data, wanted).is_ok()
+                            || epoll::add(poll, socket, data, wanted).is_ok()
+                    });
+                if !is_watched {
+                    // If one side is broken, or nobody would see what it sends, both are reset.
                     for socket in sockets.iter() {
                         let _ = socket.set_linger(Some(Duration::ZERO));
                     }
                 }
-                if moved.is_err() || is_over {
+                if !is_watched || is_over {
                     self.subjects.remove(&token);
-                    return;
-                }
-                for (socket, reads, writes) in [(inside, &*out, &*back), (outside, &*back, &*out)] {
-                    let mut wanted = EventFlags::empty();
-                    wanted.set(EventFlags::IN, reads.stage == Stage::Open && reads.is_empty());
-                    wanted.set(EventFlags::OUT, !writes.is_empty());
-                    let data = EventData::new_u64(token);
-                    // A socket without wanted events is removed: a broken one would be reported endlessly.
-                    if wanted.is_empty() {
-                        let _ = epoll::delete(poll, socket);
-                    } else if epoll::modify(poll, socket, data, wanted).is_err() {
-                        let _ = epoll::add(poll, socket, data, wanted);
-                    }
                 }
             }
             None => {}

@@ -4,7 +4,7 @@
 //! log of datagrams. Deterministic: what is lost, and when everything happens, follows from the endpoints and the seed.
 //! Hosts have no processors here: work takes no time.
 
-use crate::Limits;
+use crate::{Limits, Vantage, seen};
 use core::net::SocketAddr;
 use link::{Counters, Direction, Packet, Path, Profile, Verdict};
 use runtime::datagram::{Endpoint, Sim};
@@ -19,7 +19,7 @@ const SERVER: ([u8; 4], u16) = ([198, 18, 0, 2], 443);
 const STARTED: UnixTime = UnixTime::from_secs(1_767_225_600);
 
 /// A datagram with its times of sending and arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedDatagram {
     /// Which way.
     pub direction: Direction,
@@ -31,6 +31,15 @@ pub struct LoggedDatagram {
     pub bytes: usize,
     /// The client's port at the time of sending.
     pub port: u16,
+    /// Its payload; empty unless the world [keeps](DatagramWorld::keeping_payloads) payloads.
+    pub payload: Vec<u8>,
+}
+
+impl LoggedDatagram {
+    /// Bytes of the IPv4 packet that carries it, headers included, as [`tcp::Segment::packet_bytes`] counts them.
+    pub fn packet_bytes(&self) -> u64 {
+        self.bytes as u64 + HEADERS
+    }
 }
 
 /// A datagram on the link.
@@ -59,6 +68,9 @@ pub struct DatagramWorld<C, S> {
     path: Path<Flying>,
     log: Vec<LoggedDatagram>,
     log_max: usize,
+    keeps_payloads: bool,
+    /// Civil time at time zero.
+    started: UnixTime,
 }
 
 impl<C: Endpoint, S: Endpoint> DatagramWorld<C, S> {
@@ -72,12 +84,34 @@ impl<C: Endpoint, S: Endpoint> DatagramWorld<C, S> {
             path: Path::new(profile, seed, &limits.link),
             log: Vec::new(),
             log_max: limits.log_max,
+            keeps_payloads: false,
+            started: STARTED,
+        }
+    }
+
+    /// The same world at another civil time; 2026-01-01 without this.
+    #[must_use]
+    pub fn starting_at(self, started: UnixTime) -> DatagramWorld<C, S> {
+        DatagramWorld { started, ..self }
+    }
+
+    /// The same world, whose log has the payloads. They take memory, for which only the number of logged datagrams is a bound.
+    #[must_use]
+    pub fn keeping_payloads(self) -> DatagramWorld<C, S> {
+        DatagramWorld {
+            keeps_payloads: true,
+            ..self
         }
     }
 
     /// The address at which the client finds the server.
     pub fn server_address() -> SocketAddr {
         SERVER.into()
+    }
+
+    /// The address from which the client sends at the start.
+    pub fn client_address() -> SocketAddr {
+        CLIENT.into()
     }
 
     /// The virtual time.
@@ -90,6 +124,11 @@ impl<C: Endpoint, S: Endpoint> DatagramWorld<C, S> {
         self.client.endpoint()
     }
 
+    /// The client, at the end.
+    pub fn into_client(self) -> C {
+        self.client.into_endpoint()
+    }
+
     /// The server.
     pub fn server(&mut self) -> &mut S {
         self.server.endpoint()
@@ -98,6 +137,14 @@ impl<C: Endpoint, S: Endpoint> DatagramWorld<C, S> {
     /// The datagrams sent so far, in that order; at most as many as the limit says.
     pub fn log(&self) -> &[LoggedDatagram] {
         &self.log
+    }
+
+    /// The datagrams as a capture at `vantage` shows them, each with its time there: the counterpart of
+    /// [`World::seen_from`](crate::World::seen_from).
+    pub fn seen_from(&self, vantage: Vantage) -> Vec<(Instant, &LoggedDatagram)> {
+        seen(&self.log, |logged| {
+            vantage.time(logged.direction, logged.sent, logged.arrived)
+        })
     }
 
     /// Datagrams in, out and dropped in one direction.
@@ -138,7 +185,7 @@ impl<C: Endpoint, S: Endpoint> DatagramWorld<C, S> {
     fn happen(&mut self) {
         let past = self.now.since(Instant::ZERO);
         let wall = UnixTime {
-            secs: STARTED.secs + past.as_secs() as i64,
+            secs: self.started.secs + past.as_secs() as i64,
             nanos: past.subsec_nanos(),
         };
         self.client.endpoint().turn(self.now, wall);
@@ -167,12 +214,14 @@ impl<C: Endpoint, S: Endpoint> DatagramWorld<C, S> {
                 };
                 let place = (self.log.len() < self.log_max).then_some(self.log.len());
                 if place.is_some() {
+                    let kept = if self.keeps_payloads { &payload[..] } else { &[] };
                     self.log.push(LoggedDatagram {
                         direction,
                         sent: self.now,
                         arrived: None,
                         bytes: payload.len(),
                         port: client.port(),
+                        payload: kept.to_vec(),
                     });
                 }
                 // The counters know of one that is dropped.
@@ -259,12 +308,7 @@ mod tests {
             for (to, number) in self.echoes.drain(..) {
                 out.push(|buffer| {
                     buffer.extend_from_slice(&[number; 972]);
-                    Some(Address {
-                        to,
-                        local: None,
-                        ecn: 0,
-                        segment: None,
-                    })
+                    Some(Address::to(to))
                 });
             }
             false
@@ -338,6 +382,16 @@ mod tests {
         );
         let missing = log.iter().filter(|one| one.arrived.is_none()).count() as u64;
         assert_eq!(missing, lost[0] + lost[1]);
+        // What was lost is in a capture at its sender and in no other.
+        let seen = |vantage| {
+            let mut world = world("rtt=40ms loss=20% jitter=30ms reorder=yes", 1);
+            world.run(end(), |_| false);
+            world.seen_from(vantage).len() as u64
+        };
+        let all = log.len() as u64;
+        assert_eq!(seen(Vantage::Client), all - lost[1]);
+        assert_eq!(seen(Vantage::Server), all - lost[0]);
+        assert_eq!(seen(Vantage::Line), all - missing);
         let up = log.iter().filter(|one| one.direction == Direction::Up);
         let arrived: Vec<Instant> = up.filter_map(|one| one.arrived).collect();
         assert!(!arrived.is_sorted(), "some were overtaken");

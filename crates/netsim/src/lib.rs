@@ -80,6 +80,28 @@ pub enum Vantage {
     Line,
 }
 
+impl Vantage {
+    /// When a packet is seen here: at its sender when it is sent, and elsewhere when it arrives. `None` if it never does.
+    fn time(self, direction: Direction, sent: Instant, arrived: Option<Instant>) -> Option<Instant> {
+        let is_sender = match self {
+            Vantage::Client => direction == Direction::Up,
+            Vantage::Server => direction == Direction::Down,
+            Vantage::Line => false,
+        };
+        if is_sender { Some(sent) } else { arrived }
+    }
+}
+
+/// Packets of a log with the times at which a capture shows them, in that order. `time` is `None` for those it does not show.
+fn seen<L>(log: &[L], time: impl Fn(&L) -> Option<Instant>) -> Vec<(Instant, &L)> {
+    let mut seen: Vec<(Instant, &L)> = log
+        .iter()
+        .filter_map(|logged| Some((time(logged)?, logged)))
+        .collect();
+    seen.sort_by_key(|(at, _)| *at);
+    seen
+}
+
 /// Two hosts, their applications and the link between them.
 pub struct World {
     now: Instant,
@@ -186,21 +208,9 @@ impl World {
 
     /// The segments as a capture at `vantage` shows them, each with its time there.
     pub fn seen_from(&self, vantage: Vantage) -> Vec<(Instant, &Logged)> {
-        let mut seen: Vec<(Instant, &Logged)> = self
-            .log
-            .iter()
-            .filter_map(|logged| {
-                let own = match vantage {
-                    Vantage::Client => logged.direction == Direction::Up,
-                    Vantage::Server => logged.direction == Direction::Down,
-                    Vantage::Line => false,
-                };
-                let at = if own { Some(logged.sent) } else { logged.arrived };
-                Some((at?, logged))
-            })
-            .collect();
-        seen.sort_by_key(|(at, _)| *at);
-        seen
+        seen(&self.log, |logged| {
+            vantage.time(logged.direction, logged.sent, logged.arrived)
+        })
     }
 
     /// A pcapng file of the segments seen at `vantage`; its clock starts at `epoch` after 1970.

@@ -10,7 +10,7 @@ const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest time between two attempts, also if the collector names a longer one.
-pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Most of a message of the collector that is shown, in bytes.
 const MESSAGE_MAX: usize = 300;

@@ -1,5 +1,5 @@
-//! The body of a request to a collector: who speaks, and what it has to say
-//! (opentelemetry/proto/collector/trace/v1/trace_service.proto).
+//! The body of a request to a collector: who sends, and the spans or metrics
+//! (opentelemetry/proto/collector/trace/v1/trace_service.proto, …/metrics/v1/metrics_service.proto).
 
 use crate::span::attribute;
 use crate::wire::{self, Fields};
@@ -10,7 +10,7 @@ pub const TRACES_AT: &str = "/v1/traces";
 /// `Content-Type` of requests and responses.
 pub const MEDIA_TYPE: &str = "application/x-protobuf";
 
-/// Who speaks: a name and a text for each attribute, as `service.name`.
+/// Who sends: name and text of each attribute, such as `service.name`.
 pub type Resource<'a> = &'a [(&'a str, &'a str)];
 
 /// The program that made what is sent, and its version.
@@ -33,9 +33,9 @@ pub fn length_of(spans: &[u8], count: u32) -> usize {
     spans.len() - rest.0.len()
 }
 
-/// The request with these spans, as [`crate::span::Span::end`] has appended them.
-pub fn traces(resource: Resource<'_>, scope: Scope<'_>, spans: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(spans.len() + 512);
+/// The request with these encoded spans or metrics: both kinds have the same field numbers, here and around them.
+pub fn request(resource: Resource<'_>, scope: Scope<'_>, entries: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entries.len() + 512);
     wire::message(&mut out, 1, |out| {
         wire::message(out, 1, |out| {
             for (key, value) in resource {
@@ -47,7 +47,7 @@ pub fn traces(resource: Resource<'_>, scope: Scope<'_>, spans: &[u8]) -> Vec<u8>
                 wire::bytes(out, 1, scope.name.as_bytes());
                 wire::bytes(out, 2, scope.version.as_bytes());
             });
-            out.extend_from_slice(spans);
+            out.extend_from_slice(entries);
         });
     });
     out
@@ -105,7 +105,7 @@ mod tests {
             name: "weir",
             version: "1",
         };
-        let request = traces(&[("service.name", "shop")], scope, &batch);
+        let request = request(&[("service.name", "shop")], scope, &batch);
         let resources = inner(&request, 1);
         assert_eq!(resources.len(), 1);
         // A `KeyValue` with a `string_value`.

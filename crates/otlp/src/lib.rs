@@ -2,9 +2,9 @@
 //! protocol (OTLP 1), and what the answer of a collector means.
 //!
 //! ```text
-//!   traceparent ──▶ TraceParent ──▶ ids of a span ──▶ Span ──▶ bytes ──┐
-//!                                                     Span ──▶ bytes ──┴▶ export::traces ──▶ body of a POST
-//!                                        the collector's response ──▶ answer::judge ──▶ taken, again later, or lost
+//!   traceparent ──▶ TraceParent ──▶ ids of a span ──▶ Span ────┐
+//!                          counts, distributions ──▶ Metrics ──┴▶ export::request ──▶ body of a POST
+//!   the collector's response ──▶ answer::judge ──▶ taken, again later, or lost
 //! ```
 //! The encoding is binary protobuf, which every collector takes (in JSON, OTLP is optional for them). Fields of protobuf
 //! messages may come in any order and in pieces, so whoever makes spans encodes each one at once, and a batch is the

@@ -1,7 +1,7 @@
 //! A metric in the encoding of OTLP (opentelemetry/proto/metrics/v1/metrics.proto). All metrics here are cumulative: each point
 //! counts from the same start, which every backend takes.
 
-use crate::export::{Resource, Scope};
+use crate::export::{self, Resource, Scope};
 use crate::span::attribute;
 use crate::wire;
 
@@ -22,9 +22,9 @@ pub struct Name<'a> {
     pub unit: &'a str,
 }
 
-/// The time of a point, both in nanoseconds of Unix time.
+/// The time that a point covers, in nanoseconds of Unix time.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct Interval {
     /// When the count began.
     pub start: u64,
     /// When it had this value.
@@ -51,11 +51,11 @@ pub struct Distribution<'a> {
 
 impl Metrics {
     /// Adds a count that only grows, with one point for each value. Each point has these attributes.
-    pub fn sum(&mut self, name: Name<'_>, attributes: &[(&str, &str)], points: &[(Span, u64)]) {
+    pub fn sum(&mut self, name: Name<'_>, attributes: &[(&str, &str)], points: &[(Interval, u64)]) {
         self.metric(name, 7, |out| {
-            for (span, value) in points {
+            for (interval, value) in points {
                 wire::message(out, 1, |out| {
-                    times(out, *span);
+                    times(out, *interval);
                     // `as_int`, an `sfixed64`.
                     wire::fixed64(out, 6, *value);
                     texts(out, 7, attributes);
@@ -72,12 +72,12 @@ impl Metrics {
         &mut self,
         name: Name<'_>,
         attributes: &[(&str, &str)],
-        points: &[(Span, Distribution<'_>)],
+        points: &[(Interval, Distribution<'_>)],
     ) {
         self.metric(name, 9, |out| {
-            for (span, distribution) in points {
+            for (interval, distribution) in points {
                 wire::message(out, 1, |out| {
-                    times(out, *span);
+                    times(out, *interval);
                     wire::fixed64(out, 4, distribution.counts.iter().sum());
                     wire::fixed64(out, 5, distribution.sum.to_bits());
                     wire::bytes(out, 6, &packed(distribution.counts.iter().copied()));
@@ -104,14 +104,13 @@ impl Metrics {
 
     /// The request with these metrics.
     pub fn request(&self, resource: Resource<'_>, scope: Scope<'_>) -> Vec<u8> {
-        // Resources, scopes and their fields have the same numbers as those of traces.
-        crate::export::traces(resource, scope, &self.fields)
+        export::request(resource, scope, &self.fields)
     }
 }
 
-fn times(out: &mut Vec<u8>, span: Span) {
-    wire::fixed64(out, 2, span.start);
-    wire::fixed64(out, 3, span.time);
+fn times(out: &mut Vec<u8>, interval: Interval) {
+    wire::fixed64(out, 2, interval.start);
+    wire::fixed64(out, 3, interval.time);
 }
 
 fn texts(out: &mut Vec<u8>, field: u32, attributes: &[(&str, &str)]) {
@@ -132,22 +131,22 @@ mod tests {
 
     #[test]
     fn metrics_have_the_fields_of_their_kind() {
-        let (name, span) = (
+        let (name, interval) = (
             Name {
                 name: "n",
                 description: "d",
                 unit: "s",
             },
-            Span { start: 1, time: 2 },
+            Interval { start: 1, time: 2 },
         );
         let mut metrics = Metrics::default();
-        metrics.sum(name, &[("k", "v")], &[(span, 7)]);
+        metrics.sum(name, &[("k", "v")], &[(interval, 7)]);
         let distribution = Distribution {
             bounds: &[0.5],
             counts: &[3, 4],
             sum: 1.5,
         };
-        metrics.histogram(name, &[], &[(span, distribution)]);
+        metrics.histogram(name, &[], &[(interval, distribution)]);
         let read = |bytes: &[u8]| -> Vec<(u32, Vec<u8>)> {
             let fields = Fields(bytes).map(|(field, value)| match value {
                 Value::Bytes(bytes) => (field, bytes.to_vec()),

@@ -1,15 +1,16 @@
 //! One connection: its transport, its session, and what has to be done for it.
 
 use crate::carrier::{Carrier, Unsent};
+use crate::handshake;
+use crate::limits::STREAMS_MANY;
+use crate::tape::{Counters, Reel};
 use crate::unread::Unread;
-use quinn_proto::crypto::rustls::HandshakeData;
-use quinn_proto::{ConnectionError, Dir, Event, StreamEvent};
+use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, VarInt};
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Address, Outbox};
 use runtime::memory::Holding;
 use runtime::session::Secured;
 use runtime::streams::{self, JobOf, Session, Wanted};
-use rustls::pki_types::CertificateDer;
 use units::Instant;
 
 /// Datagrams in one payload at most: what fits 64 KiB, and no more than the kernel segments (64, `UDP_MAX_SEGMENTS`).
@@ -25,20 +26,24 @@ pub(crate) struct Connection<S: Session> {
     session: Option<S>,
     unsent: Unsent,
     pub(crate) unread: Unread,
+    /// Requests that it may have under way once it has made many.
+    streams_max: u32,
+    /// Requests that it has made, up to [`STREAMS_MANY`].
+    requests: u32,
     /// The bytes of it, as the budget counts them.
     held: Holding,
     held_bytes: usize,
     /// Which of the connections of its place it is.
     pub(crate) generation: u32,
     pub(crate) is_connected: bool,
-    /// Whether the server signed its handshake, which is then a full one.
-    pub(crate) is_signed: bool,
     /// What the endpoint's table of deadlines says.
     pub(crate) deadline: Option<Instant>,
     /// Whether it is in the endpoint's list of those to be served.
     pub(crate) is_listed: bool,
     /// Whether its session has asked for connections, which end with it.
     pub(crate) has_asked: bool,
+    /// Records its datagrams; `None`: it has no log.
+    pub(crate) reel: Option<Box<Reel>>,
 }
 
 /// What became of serving a connection.
@@ -55,6 +60,7 @@ impl<S: Session> Connection<S> {
         quic: quinn_proto::Connection,
         session: S,
         generation: u32,
+        streams_max: u32,
         held: Holding,
     ) -> Connection<S> {
         Connection {
@@ -62,14 +68,32 @@ impl<S: Session> Connection<S> {
             session: Some(session),
             unsent: Unsent::default(),
             unread: Unread::default(),
+            streams_max,
+            requests: 0,
             held,
             held_bytes: 0,
             generation,
             is_connected: false,
-            is_signed: false,
             deadline: None,
             is_listed: false,
             has_asked: false,
+            reel: None,
+        }
+    }
+
+    /// Records a datagram that has arrived.
+    pub(crate) fn received(&mut self, datagram: &[u8], now: Instant) {
+        if let Some(reel) = &mut self.reel {
+            reel.pass(false, datagram, None, now);
+        }
+    }
+
+    /// Records the counters, and forgets a log that is over.
+    pub(crate) fn count(&mut self, now: Instant) {
+        let Some(reel) = &mut self.reel else { return };
+        reel.count(Counters::of(0, &self.quic.stats(), self.is_connected, now));
+        if reel.is_over() {
+            self.reel = None;
         }
     }
 
@@ -184,7 +208,11 @@ impl<S: Session> Connection<S> {
                 let transmit = self.quic.poll_transmit(to_standard(now), SEGMENTS_MAX, scratch)?;
                 is_sent = true;
                 self.unsent.left(transmit.size);
-                buffer.extend_from_slice(&scratch[..transmit.size]);
+                let payload = &scratch[..transmit.size];
+                buffer.extend_from_slice(payload);
+                if let Some(reel) = &mut self.reel {
+                    reel.pass(true, payload, transmit.segment_size, now);
+                }
                 Some(Address {
                     to: transmit.destination,
                     local: transmit.src_ip,
@@ -235,26 +263,32 @@ impl<S: Session> Connection<S> {
 
     fn connected(&mut self, cx: &mut S::Cx, now: Instant) {
         self.is_connected = true;
-        let crypto = self.quic.crypto_session();
-        let data = crypto
-            .handshake_data()
-            .and_then(|data| data.downcast::<HandshakeData>().ok());
-        let chain = crypto
-            .peer_identity()
-            .and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
-        let identity = chain.and_then(|chain| tls::certificates::identity(chain.first()?));
+        let agreed = handshake::agreed(&self.quic);
+        let agreed = agreed.as_ref();
         let secured = Secured {
-            protocol: data.as_ref().and_then(|data| data.protocol.as_deref()),
-            resumed: !self.is_signed,
-            identity: identity.as_deref(),
+            protocol: agreed.and_then(|agreed| agreed.protocol.as_deref()),
+            resumed: agreed.is_some_and(|agreed| agreed.resumed),
+            identity: agreed.and_then(|agreed| agreed.identity.as_deref()),
         };
         self.tell(cx, streams::Event::Connected(secured), now);
+    }
+
+    /// Permits all streams to a peer that has many requests.
+    fn requested(&mut self) {
+        if self.requests < STREAMS_MANY {
+            self.requests += 1;
+            if self.requests == STREAMS_MANY {
+                let all = VarInt::from_u32(self.streams_max);
+                self.quic.set_max_concurrent_streams(Dir::Bi, all);
+            }
+        }
     }
 
     fn opened(&mut self, cx: &mut S::Cx, dir: Dir, now: Instant) {
         while let Some(id) = self.quic.streams().accept(dir) {
             if dir == Dir::Bi {
                 self.unread.begun();
+                self.requested();
             }
             self.tell(cx, streams::Event::Opened(id.into()), now);
             self.tell(cx, streams::Event::Readable(id.into()), now);

@@ -10,12 +10,13 @@
 //! permits no further stream, waits here. One unidirectional stream is opened for the protocol's own use, without being
 //! asked: the first, as HTTP/3 needs it for control (RFC 9114 section 6.2.1).
 
-use crate::limits::Limits;
+use crate::handshake::{self, ClientTls, V1};
+use crate::limits::{self, Limits};
+use crate::tape::{Counters, Tape};
 use bytes::{Bytes, BytesMut};
-use quinn_proto::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn_proto::{
-    ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event,
-    ReadError, StreamEvent, StreamId, VarInt,
+    ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Event, ReadError,
+    StreamEvent, StreamId, TokenMemoryCache, VarInt,
 };
 use runtime::NoJob;
 use runtime::clock::{from_standard, to_standard};
@@ -28,13 +29,23 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tls::refusal;
-use units::Instant;
+use units::{Duration, Instant};
 
 /// Connections served by one call of `poll`, before datagrams that arrived have their turn.
 const SERVED_MAX: usize = 64;
 
 /// Datagrams in one payload at most: a client sends little.
 const SEGMENTS_MAX: usize = 10;
+
+/// Time between two stateless resets at least. A client owes its server hardly ever one.
+const RESET_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Tokens kept that the server gave for later connections (NEW_TOKEN, RFC 9000 section 8.1.3), the newest. Each spares one
+/// connection a Retry.
+const TOKENS_MAX: usize = 2;
+
+/// Bytes of payload that each datagram of a client's handshake has, and each path must take (RFC 9000 section 14.1).
+const PAYLOAD_MIN: u32 = 1_200;
 
 /// The first of the error codes that carry an alert of TLS (RFC 9001 section 4.8).
 const CRYPTO_ERROR: u64 = 0x100;
@@ -49,6 +60,7 @@ pub struct Target {
     name: String,
     /// The application error code with which connections are closed that ended well.
     close_code: VarInt,
+    tape: Option<Tape>,
 }
 
 impl fmt::Debug for Target {
@@ -73,17 +85,25 @@ impl Target {
         name: String,
         close_code: u32,
     ) -> Result<Target, String> {
-        let crypto = QuicClientConfig::try_from(tls).map_err(|_| {
-            "QUIC needs TLS 1.3 with AES-128-GCM (RFC 9001 section 5.2); allow both".to_owned()
-        })?;
+        let crypto = ClientTls::new(tls).map_err(|why| format!("{why}; allow both"))?;
         let mut config = ClientConfig::new(Arc::new(crypto));
-        config.transport_config(Arc::new(limits.transport()));
+        config
+            .transport_config(Arc::new(limits.transport()))
+            .token_store(Arc::new(TokenMemoryCache::new(1, TOKENS_MAX)))
+            .version(V1);
         Ok(Target {
             config,
             address,
             name,
             close_code: VarInt::from_u32(close_code),
+            tape: None,
         })
+    }
+
+    /// Records what passes.
+    #[must_use]
+    pub fn taped(self, tape: Option<Tape>) -> Target {
+        Target { tape, ..self }
     }
 }
 
@@ -108,10 +128,14 @@ pub struct Dialing<C> {
     measured: Vec<(u32, Quic)>,
     scratch: Vec<u8>,
     has_started: bool,
+    /// Connections so far.
+    begun: u32,
 }
 
 struct Connection {
     quic: quinn_proto::Connection,
+    /// Which of the endpoint's it is.
+    number: u32,
     /// `None` once the crew has closed it, or knows of its end.
     line: Option<u32>,
     is_connected: bool,
@@ -160,7 +184,7 @@ impl<C: Crew> Dialing<C> {
     }
 
     fn of_seed(crew: C, target: Target, seed: Option<[u8; 32]>) -> Dialing<C> {
-        let config = Arc::new(EndpointConfig::default());
+        let config = Arc::new(limits::endpoint(RESET_INTERVAL));
         Dialing {
             crew,
             port: Port::default(),
@@ -176,6 +200,7 @@ impl<C: Crew> Dialing<C> {
             measured: Vec::new(),
             scratch: Vec::new(),
             has_started: false,
+            begun: 0,
         }
     }
 
@@ -265,8 +290,11 @@ impl<C: Crew> Dialing<C> {
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
                 }
+                let number = self.begun;
+                self.begun = self.begun.wrapping_add(1);
                 self.connections[handle.0] = Some(Box::new(Connection {
                     quic,
+                    number,
                     line: Some(line),
                     is_connected: false,
                     deadline: None,
@@ -345,6 +373,27 @@ impl<C: Crew> Dialing<C> {
         }
     }
 
+    /// Ends the connections that are not established.
+    fn fail_handshakes<'w>(&mut self, happened: impl Fn() -> Happened<'w>, now: Instant) {
+        for at in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get_mut(at) else {
+                continue;
+            };
+            if connection.is_connected {
+                continue;
+            }
+            if let Some(line) = connection.line.take() {
+                connection
+                    .quic
+                    .close(to_standard(now), self.target.close_code, Bytes::new());
+                self.lines.remove(&line);
+                self.list(at);
+                self.crew.handle(line, happened(), &mut self.port, now);
+                self.obey(now);
+            }
+        }
+    }
+
     /// Serves a connection that is listed.
     fn serve(&mut self, at: usize, out: &mut Outbox, now: Instant) {
         let Some(mut connection) = self.connections.get_mut(at).and_then(Option::take) else {
@@ -368,11 +417,16 @@ impl<C: Crew> Dialing<C> {
         while is_sent && out.has_room() {
             is_sent = false;
             let (quic, scratch) = (&mut connection.quic, &mut self.scratch);
+            let (tape, number) = (self.target.tape.as_ref(), connection.number);
             out.push(|buffer| {
                 scratch.clear();
                 let transmit = quic.poll_transmit(to_standard(now), SEGMENTS_MAX, scratch)?;
                 is_sent = true;
-                buffer.extend_from_slice(&scratch[..transmit.size]);
+                let payload = &scratch[..transmit.size];
+                if let Some(tape) = tape {
+                    tape.pass(number, true, payload, transmit.segment_size, now);
+                }
+                buffer.extend_from_slice(payload);
                 Some(Address {
                     to: transmit.destination,
                     local: transmit.src_ip,
@@ -385,6 +439,10 @@ impl<C: Crew> Dialing<C> {
             if let Some(event) = self.quic.handle_event(ConnectionHandle(at), event) {
                 connection.quic.handle_event(event);
             }
+        }
+        if let Some(tape) = &self.target.tape {
+            let (stats, is_connected) = (connection.quic.stats(), connection.is_connected);
+            tape.count(Counters::of(connection.number, &stats, is_connected, now));
         }
         let is_over = connection.quic.is_drained();
         let next = connection
@@ -484,15 +542,13 @@ impl Connection {
     }
 
     fn agreed(&self) -> Security {
-        let data = self.quic.crypto_session().handshake_data();
-        let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
-        let protocol = data.and_then(|data| data.protocol);
+        let agreed = handshake::agreed(&self.quic);
+        let protocol = agreed.as_ref().and_then(|agreed| agreed.protocol.as_deref());
         Security {
             version: "TLS 1.3",
-            // The library does not tell.
-            suite: "",
-            resumed: false,
-            protocol: match protocol.as_deref() {
+            suite: agreed.as_ref().map_or("unknown", |agreed| agreed.suite),
+            resumed: agreed.as_ref().is_some_and(|agreed| agreed.resumed),
+            protocol: match protocol {
                 Some(b"h3") => "h3",
                 _ => "",
             },
@@ -615,6 +671,9 @@ impl<C: Crew> Endpoint for Dialing<C> {
             match event {
                 Some(DatagramEvent::ConnectionEvent(ConnectionHandle(at), event)) => {
                     if let Some(Some(connection)) = self.connections.get_mut(at) {
+                        if let Some(tape) = &self.target.tape {
+                            tape.pass(connection.number, false, datagram.bytes, None, now);
+                        }
                         connection.quic.handle_event(event);
                         self.list(at);
                     }
@@ -624,10 +683,8 @@ impl<C: Crew> Endpoint for Dialing<C> {
                     out.push(|buffer| {
                         buffer.extend_from_slice(bytes);
                         Some(Address {
-                            to: transmit.destination,
                             local: transmit.src_ip,
-                            ecn: 0,
-                            segment: None,
+                            ..Address::to(transmit.destination)
                         })
                     });
                 }
@@ -639,24 +696,21 @@ impl<C: Crew> Endpoint for Dialing<C> {
     }
 
     /// Only handshakes fail by it.
-    fn refused(&mut self, now: Instant) {
-        for at in 0..self.connections.len() {
-            let Some(Some(connection)) = self.connections.get_mut(at) else {
-                continue;
-            };
-            if connection.is_connected {
-                continue;
-            }
-            if let Some(line) = connection.line.take() {
-                connection
-                    .quic
-                    .close(to_standard(now), self.target.close_code, Bytes::new());
-                self.lines.remove(&line);
-                self.list(at);
-                let refused = Happened::Lost(Failing::Opening(libc::ECONNREFUSED));
-                self.crew.handle(line, refused, &mut self.port, now);
-                self.obey(now);
-            }
+    fn unreachable(&mut self, errno: i32, now: Instant) {
+        self.fail_handshakes(|| Happened::Lost(Failing::Opening(errno)), now);
+    }
+
+    /// Only handshakes fail by it: all their packets have the size that QUIC needs. Later, longer ones probe the path's MTU.
+    fn packet_too_big(&mut self, mtu: u32, now: Instant) {
+        let address = self.target.address;
+        let is_v4 = address.ip().to_canonical().is_ipv4();
+        let needed = PAYLOAD_MIN + if is_v4 { 28 } else { 48 };
+        if mtu < needed {
+            let why = format!(
+                "no connection: the MTU of the path to {address} is {mtu} bytes, and QUIC needs {needed} (RFC 9000 section 14); \
+                 raise it, or choose another --mode"
+            );
+            self.fail_handshakes(|| Happened::Refused(&why), now);
         }
     }
 

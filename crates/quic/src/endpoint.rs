@@ -7,12 +7,12 @@
 //! ```
 
 use crate::connection::{Connection, Served};
+use crate::handshake::ServerTls;
 use crate::identifiers::{self, Identifiers};
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::resets::Resets;
-use crate::witness::Witness;
+use crate::tape::{Begun, Log, Recorder, Reel, Secrets};
 use bytes::BytesMut;
-use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
     Transmit,
@@ -47,16 +47,16 @@ pub struct Shared {
     lasting: OnceLock<ServerConfig>,
     process: u16,
     open: AtomicU64,
+    recorder: Option<Arc<dyn Recorder>>,
 }
 
 impl Shared {
     /// For endpoints that use the TLS of `tls` as it is when a peer arrives, and offer these protocols (ALPN). They move the
     /// keys of `tickets`, with which that TLS seals, on with the time.
     pub fn new(tls: Slot, tickets: Ratchet, protocols: &[&[u8]], limits: Limits) -> Shared {
-        // Draws the key of stateless resets, which all workers must share (RFC 9000 section 10.3.2).
-        let mut endpoint = EndpointConfig::default();
-        // `Resets` bounds them: the library's own bound is one for all receivers.
-        endpoint.min_reset_interval(Duration::ZERO);
+        // Its key of stateless resets is that of all workers (RFC 9000 section 10.3.2). `Resets` bounds how many are sent: the
+        // library's own bound is one for all receivers.
+        let endpoint = limits::endpoint(Duration::ZERO);
         Shared {
             tls,
             tickets,
@@ -66,7 +66,14 @@ impl Shared {
             lasting: OnceLock::new(),
             process: 0,
             open: AtomicU64::new(0),
+            recorder: None,
         }
+    }
+
+    /// For endpoints whose connections get logs of their packets, as far as this recorder begins them.
+    #[must_use]
+    pub fn recorded_by(self, recorder: Option<Arc<dyn Recorder>>) -> Shared {
+        Shared { recorder, ..self }
     }
 
     /// For endpoints of the process with this number, which tells it from others that share its sockets. 0 otherwise.
@@ -90,16 +97,16 @@ impl Shared {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// The library's configuration for these certificates, whose use `witness` notes. Early data stays off: a request in it
-    /// can be replayed.
-    fn configured(&self, tls: &rustls::ServerConfig, witness: &Witness) -> Result<ServerConfig, String> {
-        let mut tls = tls.clone();
-        tls.cert_resolver = witness.of(tls.cert_resolver);
+    /// The library's configuration for these certificates. Early data stays off: a request in it can be replayed.
+    fn configured(&self, tls: &rustls::ServerConfig) -> Result<ServerConfig, String> {
+        self.configured_with(tls.clone())
+    }
+
+    /// See [`Shared::configured`].
+    fn configured_with(&self, mut tls: rustls::ServerConfig) -> Result<ServerConfig, String> {
         tls.alpn_protocols.clone_from(&self.protocols);
         tls.max_early_data_size = 0;
-        let crypto = QuicServerConfig::try_from(tls)
-            .map_err(|_| "QUIC needs TLS 1.3 with AES-128-GCM (RFC 9001 section 5.2)".to_owned())?;
-        let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = Arc::new(crypto);
+        let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = Arc::new(ServerTls::new(tls)?);
         let lasting = self.lasting.get_or_init(|| {
             let mut config = ServerConfig::with_crypto(Arc::clone(&crypto));
             config.transport_config(Arc::new(self.limits.transport()));
@@ -116,7 +123,7 @@ impl Shared {
     /// # Errors
     /// Why not, in words.
     pub fn check(&self) -> Result<(), String> {
-        self.configured(&self.tls.config(), &Witness::default()).map(drop)
+        self.configured(&self.tls.config()).map(drop)
     }
 }
 
@@ -130,7 +137,6 @@ pub struct Endpoint<V: Service> {
     /// The TLS in force, and what was made of it.
     tls: Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>,
     rotation: Rotation,
-    witness: Witness,
     /// By the library's handle.
     connections: Vec<Option<Box<Connection<V::Session>>>>,
     open: usize,
@@ -183,7 +189,6 @@ impl<V: Service> Endpoint<V> {
             service,
             quic,
             tls: None,
-            witness: Witness::default(),
             connections: Vec::new(),
             open: 0,
             handshakes: 0,
@@ -212,7 +217,7 @@ impl<V: Service> Endpoint<V> {
         {
             return;
         }
-        match self.shared.configured(&tls, &self.witness) {
+        match self.shared.configured(&tls) {
             Ok(config) => {
                 let config = Arc::new(config);
                 self.quic.set_server_config(Some(Arc::clone(&config)));
@@ -245,9 +250,10 @@ impl<V: Service> Endpoint<V> {
         self.list_all();
     }
 
-    /// Memory is nearly used up: connections that are owed nothing go, some at a time.
+    /// Memory is nearly used up: connections that are owed nothing go, some at a time, and those that the service keeps.
     #[cold]
-    fn close_idle(&mut self, now: Instant) {
+    fn save_memory(&mut self, now: Instant) {
+        self.service.close_idle();
         let is_idle = |connection: &Option<Box<Connection<V::Session>>>| {
             connection
                 .as_ref()
@@ -262,18 +268,43 @@ impl<V: Service> Endpoint<V> {
         }
     }
 
-    /// A datagram of this length has arrived for a connection.
-    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent, length: usize) {
+    /// A datagram has arrived for a connection.
+    fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent, datagram: &[u8], now: Instant) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
-            connection.unread.arrived(length);
+            connection.unread.arrived(datagram.len());
+            connection.received(datagram, now);
             connection.quic.handle_event(event);
-            connection.is_signed |= self.witness.take();
             self.list(at.0);
         }
     }
 
-    /// A peer that is new.
-    fn meet(&mut self, incoming: Incoming, out: &mut Outbox, now: Instant) {
+    /// A log for a peer that is about to be accepted, and the configuration whose secrets the log gets. `None`: it has none.
+    #[cold]
+    fn begin_log(
+        &self,
+        recorder: &dyn Recorder,
+        incoming: &Incoming,
+        now: Instant,
+    ) -> Option<(Box<dyn Log>, Arc<ServerConfig>)> {
+        let (tls, _) = self.tls.as_ref()?;
+        let secrets = Arc::new(Secrets::before(Arc::clone(&tls.key_log)));
+        let begun = Begun {
+            original_id: incoming.orig_dst_cid().to_vec(),
+            peer: incoming.remote_address(),
+            local: incoming.local_ip(),
+            at: now,
+            secrets: Arc::clone(&secrets),
+        };
+        let log = recorder.begin(&begun)?;
+        let mut tls = (**tls).clone();
+        tls.key_log = secrets;
+        // The same TLS works already without a log.
+        let config = self.shared.configured_with(tls).ok()?;
+        Some((log, Arc::new(config)))
+    }
+
+    /// A peer that is new, with its datagram.
+    fn meet(&mut self, incoming: Incoming, datagram: &[u8], out: &mut Outbox, now: Instant) {
         let limits = &self.shared.limits;
         let is_calm = self.handshakes < limits.handshakes_calm;
         // One that comes again after Retry has begun its handshake here: whoever accepts new peers cannot read its token.
@@ -299,18 +330,24 @@ impl<V: Service> Endpoint<V> {
         let Some(mut session) = self.service.accept(&mut self.cx, peer, now) else {
             return self.quic.ignore(incoming);
         };
+        let recorder = self.shared.recorder.as_deref();
+        let (log, config) = recorder
+            .and_then(|recorder| self.begin_log(recorder, &incoming, now))
+            .unzip();
         let accepted = self
             .quic
-            .accept(incoming, to_standard(now), &mut self.scratch, None);
-        let is_signed = self.witness.take();
+            .accept(incoming, to_standard(now), &mut self.scratch, config);
         match accepted {
             Ok((handle, mut quic)) => {
                 if self.service.leaves_input() {
                     quic.set_receive_window(self.shared.limits.window_of_all_streams());
                 }
                 self.generations = self.generations.wrapping_add(1);
-                let mut connection = Connection::new(quic, session, self.generations, self.budget.holding(0));
-                connection.is_signed = is_signed;
+                let streams_max = self.shared.limits.streams_max;
+                let held = self.budget.holding(0);
+                let mut connection = Connection::new(quic, session, self.generations, streams_max, held);
+                connection.reel = log.map(|log| Box::new(Reel::new(log)));
+                connection.received(datagram, now);
                 if self.draining {
                     connection.tell(&mut self.cx, streams::Event::Drain, now);
                 }
@@ -339,10 +376,8 @@ impl<V: Service> Endpoint<V> {
         out.push(|buffer| {
             buffer.extend_from_slice(bytes);
             Some(Address {
-                to: transmit.destination,
                 local: transmit.src_ip,
-                ecn: 0,
-                segment: None,
+                ..Address::to(transmit.destination)
             })
         });
     }
@@ -372,6 +407,7 @@ impl<V: Service> Endpoint<V> {
             }
         }
         connection.settle(self.shared.limits.stream_window);
+        connection.count(now);
         self.handshakes -= usize::from(!was_connected && connection.is_connected);
         let is_over = connection.is_over();
         let next = connection.next_deadline().filter(|_| !is_over);
@@ -430,6 +466,10 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
         self.asked.pop_front()
     }
 
+    fn close_idle(&self) -> bool {
+        self.service.close_idle()
+    }
+
     fn peer(&mut self, owner: u64, ticket: Ticket, event: PeerEvent<'_>, now: Instant) {
         let (at, generation) = ((owner & u64::from(u32::MAX)) as usize, (owner >> 32) as u32);
         if let Some(Some(connection)) = self.connections.get_mut(at)
@@ -445,7 +485,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
         self.rotation.turn(wall);
         self.cx.turn(now, wall);
         if self.budget.step() >= Step::Idle {
-            self.close_idle(now);
+            self.save_memory(now);
         }
         if self.cx.has_new_bounds() {
             self.tell_all(now, || streams::Event::Reconsider);
@@ -456,7 +496,6 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
         self.take_tls();
         for datagram in batch {
             self.scratch.clear();
-            let length = datagram.bytes.len();
             let event = self.quic.handle(
                 to_standard(now),
                 datagram.from,
@@ -466,8 +505,8 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
                 &mut self.scratch,
             );
             match event {
-                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event, length),
-                Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, out, now),
+                Some(DatagramEvent::ConnectionEvent(at, event)) => self.event(at, event, datagram.bytes, now),
+                Some(DatagramEvent::NewConnection(incoming)) => self.meet(incoming, datagram.bytes, out, now),
                 Some(DatagramEvent::Response(transmit)) => {
                     // Of the answers without a connection, only this one has a short header.
                     let is_reset = self.scratch.first().is_some_and(|first| first & 0x80 == 0);

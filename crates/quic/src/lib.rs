@@ -7,11 +7,12 @@
 //! ```
 //! - [`endpoint`]: connections of one worker: who is accepted, when each is served, what is sent
 //! - [`dialing`]: the client's end: the connections of a crew
+//! - [`tape`]: the datagrams that pass an end, for a log of its packets
 //! - [`limits`]: a bound on everything that a peer can make grow, as the library's configuration
 //! - [`identifiers`]: connection IDs that name their worker
 //! - [`hostile`]: for tests: a client whose frames and transport parameters are the caller's
 //! - `connection`: one connection and its session
-//! - `witness`: whether a handshake resumed a session
+//! - `handshake`: TLS of a connection, and what it agreed on
 //! - `resets`: how many stateless resets are sent
 //! - `carrier`: the streams of one connection, as its session sees them
 
@@ -21,12 +22,13 @@ pub mod dialing;
 pub mod endpoint;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod handshake;
 pub mod hostile;
 pub mod identifiers;
 pub mod limits;
 mod resets;
+pub mod tape;
 mod unread;
-mod witness;
 
 pub use endpoint::Endpoint;
 pub use limits::Limits;

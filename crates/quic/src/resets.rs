@@ -34,7 +34,7 @@ impl Resets {
     }
 }
 
-/// What one site has at least: 24 bits of IPv4, 48 bits of IPv6.
+/// The prefix that one site has at least: /24 of IPv4, /48 of IPv6.
 fn network(address: IpAddr) -> u128 {
     let (bits, host) = match address.to_canonical() {
         IpAddr::V4(address) => (address.to_ipv6_mapped().to_bits(), 8),

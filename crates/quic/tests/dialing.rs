@@ -12,7 +12,8 @@ use runtime::streams::Input;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tls::rustls::RootCertStore;
+use std::sync::atomic::Ordering;
+use tls::rustls::{ClientConfig, RootCertStore};
 use units::{Draw, Duration, Instant, Rng, Seed, UnixTime};
 
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 443);
@@ -29,7 +30,8 @@ struct Asker {
     got: BTreeMap<(u32, u64), Vec<u8>>,
     ended: usize,
     connected: Vec<u32>,
-    secured: usize,
+    /// Whether each handshake resumed a session.
+    secured: Vec<bool>,
     /// What went wrong on a line.
     troubles: Vec<(u32, String)>,
     /// When an alarm of line 0 fired.
@@ -83,7 +85,8 @@ impl Crew for Asker {
             Happened::Connected => self.connected.push(line),
             Happened::Secured(agreed) => {
                 assert_eq!((agreed.version, self.connected.last()), ("TLS 1.3", Some(&line)));
-                self.secured += 1;
+                assert!(agreed.suite.starts_with("TLS_"), "{}", agreed.suite);
+                self.secured.push(agreed.resumed);
             }
             Happened::Stream(stream, bytes, follows) => {
                 self.got
@@ -142,16 +145,26 @@ impl World {
     fn new(asker: Asker, loss: f64, seed: u64, is_trusted: bool) -> World {
         let (shared, service, mut tls) = served(Limits::default());
         if !is_trusted {
-            let nobody = tls::rustls::ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+            let nobody = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
             tls = nobody.with_no_client_auth();
             tls.alpn_protocols = vec![b"echo".to_vec()];
         }
+        World::of(&(shared, service, Arc::new(tls)), asker, loss, seed)
+    }
+
+    /// A client whose TLS may know the server from an earlier world.
+    fn of(
+        (shared, service, tls): &(Arc<quic::endpoint::Shared>, Arc<Echoes>, Arc<ClientConfig>),
+        asker: Asker,
+        loss: f64,
+        seed: u64,
+    ) -> World {
         let limits = Limits::default();
-        let target = Target::new(Arc::new(tls), &limits, SERVER.into(), "a.test".to_owned(), 7);
+        let target = Target::new(Arc::clone(tls), &limits, SERVER.into(), "a.test".to_owned(), 7);
         World {
             client: Sim::new(Dialing::new(asker, target.expect("TLS 1.3"))),
-            server: Sim::new(Endpoint::new(Arc::clone(&shared), service, 0)),
-            shared,
+            server: Sim::new(Endpoint::new(Arc::clone(shared), Arc::clone(service), 0)),
+            shared: Arc::clone(shared),
             under_way: Vec::new(),
             loss,
             rng: Seed(seed).rng(),
@@ -161,9 +174,15 @@ impl World {
 
     /// Until the client has ended.
     fn run(&mut self, what: &str) -> &Asker {
+        self.run_until(what, |client| client.has_ended());
+        self.turn();
+        self.client.endpoint().crew()
+    }
+
+    fn run_until(&mut self, what: &str, is_done: impl Fn(&Dialing<Asker>) -> bool) {
         let wall = UnixTime { secs: 0, nanos: 0 };
         self.client.endpoint().turn(self.now, wall);
-        while !self.client.endpoint().has_ended() {
+        while !is_done(self.client.endpoint()) {
             self.turn();
             let deadlines = [
                 self.server.endpoint().deadline(),
@@ -181,8 +200,6 @@ impl World {
             self.server.advance(next.since(self.now));
             self.now = next;
         }
-        self.turn();
-        self.client.endpoint().crew()
     }
 
     fn turn(&mut self) {
@@ -224,7 +241,7 @@ fn streams_of_several_connections_come_back_through_loss() {
             let asker = world.run(&label);
             assert_eq!(asker.troubles, [], "{label}");
             assert_eq!(
-                (asker.connected.len(), asker.secured, asker.ended),
+                (asker.connected.len(), asker.secured.len(), asker.ended),
                 (3, 3, 15),
                 "{label}"
             );
@@ -233,7 +250,33 @@ fn streams_of_several_connections_come_back_through_loss() {
     }
 }
 
-/// The server permits 128 at a time.
+/// Also by way of Retry, whose integrity the client checks.
+#[test]
+fn a_client_resumes_the_session_of_its_last_connection() {
+    for handshakes_calm in [Limits::default().handshakes_calm, 0] {
+        let limits = Limits {
+            handshakes_calm,
+            ..Limits::default()
+        };
+        let (shared, service, tls) = served(limits);
+        let parts = (shared, service, Arc::new(tls));
+        for (nth, is_resumed) in [(0, false), (1, true), (2, true)] {
+            let mut world = World::of(&parts, Asker::of(1, 1, 1_000), 0.0, nth);
+            let asker = world.run("resumption");
+            assert_eq!(
+                (&asker.secured[..], &asker.troubles[..]),
+                (&[is_resumed][..], &[][..])
+            );
+            assert!(asker.got == asker.texts);
+        }
+        let noted = parts.1.handshakes.lock().expect("no panic").clone();
+        assert_eq!(noted, [false, true, true], "the server knows the same");
+        let retried = parts.1.retried.load(Ordering::Relaxed);
+        assert_eq!(retried > 0, handshakes_calm == 0);
+    }
+}
+
+/// The server permits 100 at a time, then 128.
 #[test]
 fn streams_wait_until_the_peer_permits_them() {
     let mut world = World::new(Asker::of(1, 400, 10), 0.0, 1, true);
@@ -284,6 +327,37 @@ fn a_crew_learns_why_there_is_no_connection() {
     let asker = world.run("silence");
     let timed_out = format!("{:?}", Failing::Opening(110));
     assert_eq!(asker.troubles, [(1, timed_out)]);
+}
+
+/// Anyone on the path can forge ICMP messages (RFC 9000 section 14.2.1).
+#[test]
+fn what_the_network_says_ends_handshakes_only() {
+    let started = || {
+        let mut world = World::new(Asker::of(1, 1, 10), 0.0, 8, true);
+        world.run_until("start", |_| true);
+        world
+    };
+    let mut world = started();
+    world.client.endpoint().unreachable(101, Instant::ZERO);
+    let unreachable = format!("{:?}", Failing::Opening(101));
+    assert_eq!(world.run("no route").troubles, [(1, unreachable)]);
+    let mut world = started();
+    world.client.endpoint().packet_too_big(1_227, Instant::ZERO);
+    let troubles = &world.run("too narrow").troubles;
+    assert!(
+        troubles[0].1.contains("is 1227 bytes, and QUIC needs 1228"),
+        "{troubles:?}"
+    );
+    let mut world = started();
+    world.client.endpoint().packet_too_big(1_228, Instant::ZERO);
+    assert_eq!(world.run("wide enough").troubles, []);
+    let mut world = World::new(Asker::of(1, 3, 100_000), 0.0, 8, true);
+    world.run_until("established", |client| !client.crew().connected.is_empty());
+    let now = world.now;
+    world.client.endpoint().unreachable(111, now);
+    world.client.endpoint().packet_too_big(600, now);
+    let asker = world.run("on");
+    assert_eq!((asker.ended, &asker.troubles[..]), (3, &[][..]));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 pub mod closing;
 pub mod content;
+pub mod costs;
 pub mod heidemann;
 pub mod pacing;
 pub mod page;

@@ -5,6 +5,7 @@
 //! fitted ([`crate::ASSUMPTIONS`]). Supports what the robot uses: GET, HEAD, If-None-Match and Accept-Encoding.
 //! (F) marks values fitted to published figures, (A) values assumed without evidence.
 
+use crate::costs::Costs;
 use crate::page::{Entity, Page};
 use http_semantics::field::Name;
 use http_semantics::method::Method;
@@ -92,6 +93,8 @@ pub struct Setup {
     pub no_delay: bool,
     /// Most requests per connection, and how it ends after them; `None` for no limit.
     pub requests_max: Option<(u32, Ending)>,
+    /// Processor times.
+    pub costs: Costs,
 }
 
 /// The server: one processor and the state of its connections.
@@ -143,11 +146,8 @@ impl Server {
             return;
         };
         self.is_serving = true;
-        let forked = match asked.version {
-            Version::Http10 => Duration::from_millis(1),
-            _ => Duration::ZERO,
-        };
-        work.run(self.setup.kind.service() + forked);
+        let is_alone = asked.version == Version::Http10;
+        work.run(self.setup.costs.served(self.setup.kind.service(), is_alone));
         work.mark(0);
     }
 

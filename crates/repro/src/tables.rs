@@ -3,6 +3,7 @@
 //! Decides which figures match (within 10 % for packets and bytes, 20 % for seconds) and marks the others as
 //! not explained; nothing is adjusted for a single row. Published figures carry their provenance.
 
+use crate::costs::Costs;
 use crate::page::Page;
 use crate::server::Kind;
 use crate::visit::{Case, Figures, Network, Ready, Variation};
@@ -124,14 +125,17 @@ impl Row {
     }
 }
 
-/// The rows of Tables 4 to 9 for which `wanted` is true, each the mean of `runs` visits.
-pub fn rows(page: &Rc<Page>, runs: u64, wanted: impl Fn(&Published) -> bool) -> Vec<Row> {
+/// The rows of Tables 4 to 9 for which `wanted` is true, each the mean of `runs` visits with these processor times.
+pub fn rows(page: &Rc<Page>, runs: u64, costs: Costs, wanted: impl Fn(&Published) -> bool) -> Vec<Row> {
     published()
         .into_iter()
         .filter(wanted)
-        .map(|published| Row {
-            published,
-            simulated: Ready::new(published.case, page).mean(runs),
+        .map(|mut published| {
+            published.case.variation.costs = costs;
+            Row {
+                published,
+                simulated: Ready::new(published.case, page).mean(runs),
+            }
         })
         .collect()
 }
@@ -252,7 +256,7 @@ mod tests {
     #[test]
     fn tables_4_to_9() {
         let page = Rc::new(microscape(TagCase::Lower));
-        let rows = rows(&page, 5, |_| true);
+        let rows = rows(&page, 5, Costs::FITTED, |_| true);
         let mut within = [0; 3];
         for row in &rows {
             let (ours, theirs) = (&row.simulated, &row.published);

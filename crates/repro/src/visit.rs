@@ -4,6 +4,7 @@
 //! The client is [`client::fetch::Fetch`], which `weir fetch` drives over sockets. Both hosts are of 1997
 //! ([`Hosts::of`]); [`over`] accepts any hosts and any server. (F) marks values fitted to published figures.
 
+use crate::costs::Costs;
 use crate::page::{Page, URL};
 use crate::server::{self, Kind, Server};
 use client::cache::Entries;
@@ -15,7 +16,7 @@ use link::{Direction, Profile};
 use netsim::{
     Application, Conn, Dialing, Effort, HostSetup, Limits as WorldLimits, Logged, Price, Vantage, World,
 };
-use runtime::dial::Tcp;
+use runtime::dial::{Crew, Tcp};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tcp::{Setup, Stack};
@@ -91,6 +92,8 @@ pub struct Variation {
     pub no_delay: bool,
     /// Most requests per connection, and how the server ends it; `None` for no limit.
     pub requests_max: Option<(u32, server::Ending)>,
+    /// Processor times of both hosts.
+    pub costs: Costs,
 }
 
 impl Variation {
@@ -102,6 +105,7 @@ impl Variation {
         line_gain: 1.0,
         no_delay: true,
         requests_max: None,
+        costs: Costs::FITTED,
     };
 }
 
@@ -112,6 +116,17 @@ pub struct Way {
     pub packets: f64,
     /// Payload bytes, including retransmitted ones.
     pub bytes: f64,
+    /// Bytes of the packets, headers of IP and TCP or UDP included.
+    pub packet_bytes: f64,
+}
+
+impl Way {
+    /// Counts a packet.
+    pub fn count(&mut self, payload: u64, packet: u64) {
+        self.packets += 1.0;
+        self.bytes += payload as f64;
+        self.packet_bytes += packet as f64;
+    }
 }
 
 /// Totals of a trace at the client.
@@ -138,6 +153,11 @@ impl Figures {
         self.up.bytes + self.down.bytes
     }
 
+    /// Bytes of the packets in both directions, headers included.
+    pub fn packet_bytes(&self) -> f64 {
+        self.up.packet_bytes + self.down.packet_bytes
+    }
+
     /// Headers as a percentage of all bytes, at 40 bytes per packet, as the document counts.
     pub fn overhead(&self) -> f64 {
         let headers = 40.0 * self.packets();
@@ -151,10 +171,12 @@ impl Figures {
             up: Way {
                 packets: mean(&|one| one.up.packets),
                 bytes: mean(&|one| one.up.bytes),
+                packet_bytes: mean(&|one| one.up.packet_bytes),
             },
             down: Way {
                 packets: mean(&|one| one.down.packets),
                 bytes: mean(&|one| one.down.bytes),
+                packet_bytes: mean(&|one| one.down.packet_bytes),
             },
             seconds: mean(&|one| one.seconds),
             connections: mean(&|one| one.connections),
@@ -232,7 +254,7 @@ impl Hosts {
         };
         Hosts {
             link: link(network.link()),
-            client: host(client, Duration::from_micros(1_500)),
+            client: host(client, Costs::FITTED.read()),
             server: host(server, Duration::ZERO),
             counts_teardown: network != Network::Ppp,
         }
@@ -294,18 +316,13 @@ impl Hosts {
     }
 }
 
-/// Time per object to store it in the HTTP/1.1 client's cache, which wrote two files for each: "a performance
-/// bottleneck" even in memory (section "After Initial Tuning Tests"). The HTTP/1.0 client was an older one
-/// without a cache. The value is fitted to the seconds of HTTP/1.1 first visits over the LAN (F).
-const KEEPING: Duration = Duration::from_millis(3);
-
-/// Processor time of the client (F).
-fn price(mode: Mode) -> Price<Fetch> {
+/// Processor time of the client.
+fn price(mode: Mode, costs: Costs) -> Price<Fetch> {
     let (mut answers, mut kept, mut is_first) = (0, 0, true);
     Box::new(move |fetch: &Fetch, effort: Effort<'_>| match effort {
         Effort::Connecting => {
-            let dear = mode == Mode::Http10 && !std::mem::take(&mut is_first);
-            Duration::from_millis(if dear { 3 } else { 1 })
+            let again = mode == Mode::Http10 && !std::mem::take(&mut is_first);
+            costs.connection(again)
         }
         Effort::Heard(bytes) => {
             let tries = || fetch.timeline().objects.iter().flat_map(|object| &object.tries);
@@ -317,11 +334,11 @@ fn price(mode: Mode) -> Price<Fetch> {
                 _ => count(&|one| one.last.is_some() && one.status == 200),
             };
             let keep = now - std::mem::replace(&mut kept, now);
-            Duration::from_nanos(800 * bytes as u64) + Duration::from_millis(3) * new + KEEPING * keep
+            costs.heard(bytes, new, keep)
         }
         Effort::Sending(piece) => {
             let requests = piece.windows(4).filter(|four| four == b"\r\n\r\n").count();
-            Duration::from_micros(500) * requests as u32
+            costs.requests(requests as u32)
         }
     })
 }
@@ -354,6 +371,17 @@ fn plan(case: &Case, agent: usize) -> Plan {
     }
 }
 
+/// A fetch within a crew: itself, or in a layer such as TLS.
+#[derive(Debug)]
+pub struct Carried<C> {
+    /// The crew.
+    pub crew: C,
+    /// The fetch in it.
+    pub fetch: fn(&C) -> &Fetch,
+    /// The fetch, at the end.
+    pub into_fetch: fn(C) -> Fetch,
+}
+
 /// Fetches the page from `server` over `hosts`; returns totals, result and capture.
 pub fn over(
     hosts: &Hosts,
@@ -364,10 +392,31 @@ pub fn over(
     seed: Seed,
 ) -> (Figures, Outcome, Vec<u8>) {
     let url = Url::parse(URL).expect("a constant, and tests fetch it");
-    let fetch = Rc::new(RefCell::new(Fetch::new(url, plan, entries, WALL)));
+    let carried = Carried {
+        crew: Fetch::new(url, plan, entries, WALL),
+        fetch: |fetch| fetch,
+        into_fetch: |fetch| fetch,
+    };
+    carry(hosts, carried, price, server, seed)
+}
+
+/// The same for a fetch that is made and carried already.
+pub fn carry<C: Crew + 'static>(
+    hosts: &Hosts,
+    carried: Carried<C>,
+    price: Option<Price<C>>,
+    server: Box<dyn Application>,
+    seed: Seed,
+) -> (Figures, Outcome, Vec<u8>) {
+    let Carried {
+        crew,
+        fetch,
+        into_fetch,
+    } = carried;
+    let crew = Rc::new(RefCell::new(crew));
     let dialing = match price {
-        Some(price) => Dialing::priced(Rc::clone(&fetch), price),
-        None => Dialing::new(Rc::clone(&fetch), Duration::ZERO),
+        Some(price) => Dialing::priced(Rc::clone(&crew), price),
+        None => Dialing::new(Rc::clone(&crew), Duration::ZERO),
     };
     let mut world = World::new(
         &hosts.link,
@@ -377,14 +426,14 @@ pub fn over(
         WorldLimits::default(),
     );
     world.run(Instant::ZERO + Duration::from_secs(1_000));
-    let ended = fetch.borrow().timeline().ended;
+    let ended = fetch(&crew.borrow()).timeline().ended;
     let counts = |at: Instant, way: Direction, is_data: bool| {
         hosts.counts_teardown || at <= ended || (way == Direction::Down && is_data)
     };
     let mut figures = Figures::default();
     let mut conns = Vec::new();
     let mut tcp: Vec<Tcp> = Vec::new();
-    let mut carried: Vec<u64> = Vec::new();
+    let mut payload: Vec<u64> = Vec::new();
     let mut asked: Vec<Instant> = Vec::new();
     for (at, logged) in world.seen_from(Vantage::Client) {
         let bytes = logged.segment.payload.len();
@@ -398,7 +447,7 @@ pub fn over(
             .unwrap_or_else(|| {
                 conns.push(logged.conn);
                 asked.push(at);
-                carried.push(0);
+                payload.push(0);
                 tcp.push(Tcp {
                     delayed_ack: hosts.client.tcp.stack.delayed_ack,
                     mss: u32::from(hosts.client.tcp.mss),
@@ -428,19 +477,25 @@ pub fn over(
                 &mut figures.down
             }
         };
-        way.packets += 1.0;
-        way.bytes += bytes as f64;
-        carried[number] += bytes as u64;
+        way.count(bytes as u64, logged.segment.packet_bytes());
+        payload[number] += bytes as u64;
     }
     let again: Vec<Again> = conns.iter().map(|&conn| Again::of(world.log(), conn)).collect();
     let capture = world.pcapng(Vantage::Client, Duration::new(WALL.secs as u64, 0));
     drop(world);
-    let fetch = Rc::into_inner(fetch).expect("the world, which held the other handle, was dropped");
-    let mut outcome = fetch.into_inner().into_outcome();
+    let crew = Rc::into_inner(crew).expect("the world, which held the other handle, was dropped");
+    let mut outcome = into_fetch(crew.into_inner()).into_outcome();
     counted(&mut outcome.timeline, &tcp, &again);
-    for (connection, carried) in outcome.timeline.connections.iter_mut().zip(carried) {
-        let once: u64 = connection.arrivals.iter().map(|arrival| arrival.bytes).sum();
-        connection.bytes_again = carried.saturating_sub(once + connection.bytes_out);
+    let connections = outcome.timeline.connections.iter_mut();
+    for ((connection, payload), again) in connections.zip(payload).zip(&again) {
+        connection.bytes_again = match connection.secured {
+            None => {
+                let once: u64 = connection.arrivals.iter().map(|arrival| arrival.bytes).sum();
+                payload.saturating_sub(once + connection.bytes_out)
+            }
+            // The payload has the bytes of TLS, too, which no arrival has.
+            Some(_) => again.left_bytes() + again.came_bytes,
+        };
     }
     figures.seconds = (ended - Instant::ZERO).as_secs_f64();
     figures.connections = outcome.timeline.connections.len() as f64;
@@ -454,11 +509,17 @@ struct Again {
     handshake: u32,
     /// Arrival times at the client of retransmitted data segments.
     came: Vec<Instant>,
+    /// Their bytes.
+    came_bytes: u64,
     /// Times at which the client retransmitted data segments, and their bytes.
     left: Vec<(Instant, u64)>,
 }
 
 impl Again {
+    fn left_bytes(&self) -> u64 {
+        self.left.iter().map(|(_, bytes)| bytes).sum()
+    }
+
     /// The retransmissions of `conn` in a log ordered by sending time.
     fn of(log: &[Logged], conn: Conn) -> Again {
         let mut again = Again::default();
@@ -477,7 +538,11 @@ impl Again {
             } else if !segment.payload.is_empty() {
                 match logged.direction {
                     Direction::Up => again.left.push((logged.sent, segment.payload.len() as u64)),
-                    Direction::Down => again.came.extend(logged.arrived),
+                    Direction::Down => {
+                        again.came.extend(logged.arrived);
+                        let has_arrived = u64::from(logged.arrived.is_some());
+                        again.came_bytes += has_arrived * segment.payload.len() as u64;
+                    }
                 }
             }
         }
@@ -492,7 +557,7 @@ fn counted(timeline: &mut Timeline, tcp: &[Tcp], again: &[Again]) {
     for ((connection, tcp), again) in timeline.connections.iter_mut().zip(tcp).zip(again) {
         connection.tcp = Some(Tcp {
             retransmitted: again.handshake + again.left.len() as u32,
-            bytes_retransmitted: again.left.iter().map(|(_, bytes)| bytes).sum(),
+            bytes_retransmitted: again.left_bytes(),
             ..*tcp
         });
         connection.shaken_again = again.handshake;
@@ -567,7 +632,8 @@ impl Ready {
     pub fn visit(&self, seed: Seed) -> Visit {
         let case = &self.case;
         let variation = &case.variation;
-        let hosts = Hosts::of(case.network, variation.line_gain, seed);
+        let mut hosts = Hosts::of(case.network, variation.line_gain, seed);
+        hosts.client.read_time = variation.costs.read();
         let answered = Rc::new(Cell::new(0));
         let setup = server::Setup {
             kind: case.server,
@@ -578,13 +644,14 @@ impl Ready {
             },
             no_delay: variation.no_delay,
             requests_max: variation.requests_max,
+            costs: variation.costs,
         };
         let server = Server::new(setup, Rc::clone(&self.page), Rc::clone(&answered));
         let (figures, outcome, capture) = over(
             &hosts,
             plan(case, self.agent),
             self.entries.clone(),
-            Some(price(case.manner.mode)),
+            Some(price(case.manner.mode, variation.costs)),
             Box::new(server),
             seed,
         );

@@ -7,6 +7,7 @@ use client::plan::{Buffering, Limits, Manner, Plan, Priorities};
 use client::streams::STREAM_WINDOW;
 use client::timeline::Timeline;
 use load::site::microscape::TagCase;
+use repro::costs::Costs;
 use repro::page::microscape;
 use repro::server::{Kind, Server, Setup};
 use repro::visit::{Hosts, Network, over};
@@ -48,6 +49,7 @@ fn visit(manner: &str, loss: &str, seed: u64) -> Timeline {
         head_less: 0,
         no_delay: true,
         requests_max: None,
+        costs: Costs::FITTED,
     };
     let server = Server::new(setup, Rc::new(microscape(TagCase::Lower)), Rc::new(Cell::new(0)));
     over(&hosts, plan, Entries::new(), None, Box::new(server), Seed(seed))

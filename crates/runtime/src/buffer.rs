@@ -18,12 +18,19 @@ pub(crate) struct Buf {
 }
 
 impl Buf {
-    /// Maximum bytes of one receive.
+    /// Maximum bytes of one receive, but for a peer that sends much.
     pub(crate) const CAPACITY: usize = 16 << 10;
+    /// Maximum bytes of one receive from a peer whose last receive was at least [`Buf::CAPACITY`] long.
+    pub(crate) const LONG: usize = 64 << 10;
 
     pub(crate) fn new() -> Buf {
+        Buf::of(Buf::CAPACITY)
+    }
+
+    /// One for so many bytes.
+    pub(crate) fn of(capacity: usize) -> Buf {
         Buf {
-            bytes: vec![0; Buf::CAPACITY].into_boxed_slice(),
+            bytes: vec![0; capacity].into_boxed_slice(),
             len: 0,
         }
     }

@@ -15,21 +15,21 @@
 mod relay;
 mod serve;
 mod sim;
+mod sockets;
 mod upstreams;
 
 use crate::memory::Budget;
 use crate::peer::{Ask, Dialing, PeerEvent};
 use crate::session::{Job, Ticket};
 use core::fmt;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use units::{Instant, UnixTime};
 
+pub use crate::sys::{Address, Datagram};
 pub use relay::{Others, Relay, Siblings};
-pub use serve::{
-    Counts, Driver, Handle, Limits, RECEIVE_BUFFER, RELAYS_MAX, Stop, adopt, bind, receive_buffer, serve,
-};
+pub use serve::{Counts, Driver, Handle, Limits, RELAYS_MAX, Stop, serve};
 pub use sim::Sim;
+pub use sockets::{RECEIVE_BUFFER, adopt, bind, receive_buffer};
 
 /// One protocol over one UDP socket, as a pure state machine.
 pub trait Endpoint: Send {
@@ -60,6 +60,12 @@ pub trait Endpoint: Send {
         None
     }
 
+    /// Closes connections that the endpoint keeps idle beside its peers. Returns whether there were any. The driver calls this if
+    /// there is no descriptor for a peer. It must not block.
+    fn close_idle(&self) -> bool {
+        false
+    }
+
     /// Something happened to the peer that `owner` has opened under this ticket. [`Endpoint::poll`] follows.
     fn peer(&mut self, _owner: u64, _ticket: Ticket, _event: PeerEvent<'_>, _now: Instant) {}
 
@@ -67,9 +73,14 @@ pub trait Endpoint: Send {
     /// decrypted for instance. Output may be appended to `out`.
     fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant);
 
-    /// The peer's host says that no socket receives there (ICMP port unreachable). Reported only for sockets that are connected
-    /// to one peer. Anyone on the path can forge it, so it must not end what is established (RFC 9000 section 14.2.1).
-    fn refused(&mut self, _now: Instant) {}
+    /// A datagram does not reach its peer, by errno: `ENETUNREACH` if the system has no route; `ECONNREFUSED` if an ICMP
+    /// message says that no socket receives there. Only sockets that are connected to one peer get such messages. Anyone on
+    /// the path can forge them, so they must not end what is established (RFC 9000 section 14.2.1).
+    fn unreachable(&mut self, _errno: i32, _now: Instant) {}
+
+    /// A datagram was too long for the path, which takes packets of at most `mtu` bytes, IP header included: the system
+    /// knows it of the interface, or by an ICMP message. To be trusted as [`Endpoint::unreachable`].
+    fn packet_too_big(&mut self, _mtu: u32, _now: Instant) {}
 
     /// Appends output that is due. Called after each `handle`, when [`Endpoint::deadline`] has come, and again as soon as
     /// the socket took what `out` held; true if there is more than `out` had room for.
@@ -115,19 +126,6 @@ pub enum Asked {
     Over(u64),
 }
 
-/// A datagram that arrived.
-#[derive(Debug)]
-pub struct Datagram<'b> {
-    /// Its payload.
-    pub bytes: &'b mut [u8],
-    /// Its sender.
-    pub from: SocketAddr,
-    /// The address of this host that it was sent to, if the socket receives at several and the driver knows it.
-    pub local: Option<IpAddr>,
-    /// The ECN field of its IP header (RFC 3168 section 5): 0 to 3.
-    pub ecn: u8,
-}
-
 /// Which worker a datagram belongs to, and of which process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
@@ -140,20 +138,6 @@ pub enum Owner {
     Process(u16),
     /// Whoever received it: the first datagram of a peer, for instance.
     Anyone,
-}
-
-/// Where output goes, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// The receiver.
-    pub to: SocketAddr,
-    /// The address of this host to send from: the one that the receiver knows. None: the system chooses.
-    pub local: Option<IpAddr>,
-    /// The ECN field to send with: 0 to 3.
-    pub ecn: u8,
-    /// Bytes of each datagram if the payload is several of equal size, the last of which may be shorter (`UDP_SEGMENT`,
-    /// udp(7)). None: one datagram.
-    pub segment: Option<u16>,
 }
 
 /// Output that waits for the socket: payloads one after the other in one buffer, bounded.
@@ -232,14 +216,10 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     fn to(port: u16) -> Address {
-        Address {
-            to: SocketAddr::from(([127, 0, 0, 1], port)),
-            local: None,
-            ecn: 0,
-            segment: None,
-        }
+        Address::to(SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
     #[test]

@@ -123,6 +123,9 @@ pub trait Crew: Send + 'static {
     fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant);
     /// A request to end: finish as soon as sensible, then call [`Port::end`].
     fn stop(&mut self, port: &mut Port, now: Instant);
+    /// Another thread calls ([`Running::call`]), for example because it has queued something for this crew. Several calls may
+    /// be reported as one.
+    fn called(&mut self, _port: &mut Port, _now: Instant) {}
 }
 
 /// The commands of a crew. The driver carries them out in order when the crew's method returns.
@@ -286,6 +289,15 @@ impl Stopper {
 pub struct Running<C> {
     threads: Vec<std::thread::JoinHandle<io::Result<(C, Usage)>>>,
     stopper: Stopper,
+    /// One for each crew over TCP.
+    calls: Vec<Call>,
+}
+
+/// How a crew is called.
+#[derive(Clone, Debug)]
+struct Call {
+    is_made: Arc<AtomicBool>,
+    waker: Waker,
 }
 
 /// Starts crews against one peer.
@@ -300,19 +312,36 @@ pub fn start<C: Crew>(crews: Vec<C>, peer: SocketAddr) -> io::Result<Running<C>>
         datagrams: Vec::new(),
     };
     let mut threads = Vec::new();
+    let mut calls = Vec::new();
     for (number, crew) in crews.into_iter().enumerate() {
         let asked = Arc::clone(&stopper.asked);
-        let waker = stopper.wakers[number].clone();
+        let call = Call {
+            is_made: Arc::default(),
+            waker: stopper.wakers[number].clone(),
+        };
+        calls.push(call.clone());
         let thread = std::thread::Builder::new().name(format!("load-{number}"));
-        threads.push(thread.spawn(move || Driver::new(crew, peer, &waker)?.run(&asked))?);
+        threads.push(thread.spawn(move || Driver::new(crew, peer, &call.waker)?.run(&asked, &call.is_made))?);
     }
-    Ok(Running { threads, stopper })
+    Ok(Running {
+        threads,
+        stopper,
+        calls,
+    })
 }
 
 impl<C> Running<C> {
     /// A handle to stop them.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
+    }
+
+    /// Calls each crew ([`Crew::called`]). Crews over datagrams are not called.
+    pub fn call(&self) {
+        for call in &self.calls {
+            call.is_made.store(true, Ordering::Release);
+            call.waker.wake();
+        }
     }
 
     /// Whether all have ended.
@@ -457,7 +486,7 @@ impl<C: Crew> Driver<C> {
         })
     }
 
-    fn run(mut self, asked: &AtomicBool) -> io::Result<(C, Usage)> {
+    fn run(mut self, asked: &AtomicBool, called: &AtomicBool) -> io::Result<(C, Usage)> {
         let began = clock::now();
         let cpu = clock::thread_cpu();
         let (mut done, mut due) = (Vec::new(), Vec::new());
@@ -477,6 +506,11 @@ impl<C: Crew> Driver<C> {
             self.ring(&mut due);
             if !self.leaving.is_empty() {
                 self.see_off(clock::now());
+            }
+            if called.swap(false, Ordering::Acquire) {
+                let now = clock::now();
+                self.crew.called(&mut self.port, now);
+                self.obey(now);
             }
             if !told && asked.load(Ordering::Acquire) {
                 told = true;

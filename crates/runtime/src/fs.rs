@@ -8,7 +8,10 @@
 
 mod found;
 mod graft;
+mod in_memory;
 mod inside;
+mod log_folder;
+mod note;
 mod open;
 mod record_folder;
 mod small;
@@ -20,6 +23,7 @@ mod write_folder;
 use crate::{clock, sys};
 use found::Found;
 pub use graft::{Graft, Grafts};
+pub use log_folder::{GrowingFile, LogFolder};
 pub use open::{How, Listed, Listing, OpenError, Refreshed, Root, Symlinks};
 pub use record_folder::{RecordFolder, create as create_record_folder};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -29,7 +33,9 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use units::UnixTime;
 pub use versions::{VersionError, VersionFolder, VersionLinks};
-pub use write_folder::{Copied, Entries, Measured, NewFile, NewTree, Removed, Spend, WriteFolder, real_path};
+pub use write_folder::{
+    Copied, Entries, Measured, NewFile, NewTree, Notes, Removed, Spend, WriteFolder, real_path,
+};
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +146,8 @@ pub struct File {
     /// The path it was opened by, below its root.
     name: Box<[u8]>,
     found: Found,
+    /// It is on no disk.
+    is_in_memory: bool,
 }
 
 /// The granularity of residency checks; a multiple of every page size in use.
@@ -264,6 +272,10 @@ impl File {
 
     /// As [`File::is_resident`], or whether the range was resident a moment ago: for files that are sent repeatedly.
     pub(crate) fn was_resident(&self, offset: u64, len: u64) -> bool {
+        // Not every kernel can tell of such files.
+        if self.is_in_memory {
+            return true;
+        }
         let (range, now) = (offset..offset.saturating_add(len), clock::coarse());
         if self.found.holds(&range, now) {
             return true;

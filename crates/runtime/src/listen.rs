@@ -54,6 +54,12 @@ impl Listening {
     /// connection was made, so the server has to assume that this time has passed. It is the shortest possible: it is
     /// counted in retransmissions of the SYN-ACK, the first of which comes after a second (tcp(7)).
     pub const DEFERRED: Duration = Duration::from_secs(1);
+
+    /// Has the kernel take connections at this socket. One that listens already keeps its connections.
+    fn listen(&self, fd: &OwnedFd) -> std::io::Result<()> {
+        let backlog = i32::try_from(self.backlog).unwrap_or(i32::MAX);
+        Ok(rustix::net::listen(fd, backlog)?)
+    }
 }
 
 impl Default for Listening {
@@ -172,14 +178,15 @@ impl Listener {
         Ok(listeners)
     }
 
-    /// Opens the sockets that [`Listener::shards`] of this count will need, while this process still has the right to.
+    /// Opens the sockets that [`Listener::shards`] of this count will need, while this process still has the right to. They get
+    /// no connections before that: if the start fails, those would be lost to a process that serves beside this one.
     ///
     /// # Errors
     /// As [`Listener::bind`].
     pub fn reserve(&self, count: usize) -> std::io::Result<()> {
         while self.sockets.may_grow() && self.sockets.waiting() + 1 < count {
-            let further = Listener::open(&self.address, self.how, Port::OfAnother)?;
-            self.sockets.put(further.fd);
+            let further = Listener::bound(&self.address, self.how, Port::OfAnother)?;
+            self.sockets.put(Arc::new(further));
         }
         Ok(())
     }
@@ -204,6 +211,8 @@ impl Listener {
     fn sibling(&self) -> std::io::Result<Listener> {
         let of = |fd| Listener { fd, ..self.clone() };
         if let Some(waiting) = self.sockets.take() {
+            // It may be reserved only. One that listens already goes on.
+            self.how.listen(&waiting)?;
             return Ok(of(waiting));
         }
         if !self.sockets.may_grow() {
@@ -233,6 +242,21 @@ impl Listener {
     }
 
     fn open(asked: &Address, how: Listening, port: Port) -> std::io::Result<Listener> {
+        let fd = Listener::bound(asked, how, port)?;
+        how.listen(&fd)?;
+        let address = Address::of(&rustix::net::getsockname(&fd)?).ok_or(Errno::AFNOSUPPORT)?;
+        let fd = Arc::new(fd);
+        let sockets = Sockets::new(Origin::Bound(asked.clone()), &fd);
+        Ok(Listener {
+            fd,
+            address,
+            how,
+            sockets,
+        })
+    }
+
+    /// A socket at this address that does not listen yet.
+    fn bound(asked: &Address, how: Listening, port: Port) -> std::io::Result<OwnedFd> {
         let address = asked.tcp().ok_or(Errno::AFNOSUPPORT)?;
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -258,16 +282,7 @@ impl Listener {
         // Only after the bind: a second server on the same port must be refused, not share it. From now on, shards may
         // join.
         sockopt::set_socket_reuseport(&fd, true)?;
-        rustix::net::listen(&fd, i32::try_from(how.backlog).unwrap_or(i32::MAX))?;
-        let address = Address::of(&rustix::net::getsockname(&fd)?).ok_or(Errno::AFNOSUPPORT)?;
-        let fd = Arc::new(fd);
-        let sockets = Sockets::new(Origin::Bound(asked.clone()), &fd);
-        Ok(Listener {
-            fd,
-            address,
-            how,
-            sockets,
-        })
+        Ok(fd)
     }
 
     /// Its address, with the port chosen by the system.
@@ -427,6 +442,23 @@ mod tests {
             0,
             "whoever serves holds them, nobody else"
         );
+    }
+
+    #[test]
+    fn what_is_reserved_gets_no_connections_until_it_is_used() {
+        let first = bind("127.0.0.1:0").unwrap();
+        first.reserve(4).unwrap();
+        let connect = || {
+            let client = std::net::TcpStream::connect(first.address()).unwrap();
+            std::io::Write::write_all(&mut &client, b"x").unwrap();
+            client
+        };
+        let clients: Vec<_> = (0..64).map(|_| connect()).collect();
+        let accepted = std::iter::from_fn(|| rustix::net::accept(first.fd()).ok());
+        assert_eq!(accepted.count(), clients.len());
+        let shards = first.shards(4).unwrap();
+        let _clients: Vec<_> = (0..64).map(|_| connect()).collect();
+        assert_eq!(shards.iter().filter(|shard| readable(shard)).count(), 4);
     }
 
     #[test]

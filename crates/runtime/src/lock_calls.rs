@@ -1,9 +1,12 @@
 //! The system calls of locks that enter the kernel even if they are free, as document 002 traced them (Table 2:
 //! `lwp_mutex_lock`, `lwp_mutex_unlock`). A lock of today enters it only to wait, or to wake who waits (futex(2)).
-//! Exists to be measured.
+//! Another lock is held for longer than today's, and a server takes time between two writes. Exists to be measured.
 
+use crate::clock;
 use rustix::thread::futex;
+use std::hint;
 use std::sync::atomic::AtomicU32;
+use units::Duration;
 
 /// Makes the calls of `locks` free locks: one to lock and one to unlock each. Nobody waits for them, so nobody is woken.
 pub fn enter_for(locks: u32) {
@@ -14,8 +17,31 @@ pub fn enter_for(locks: u32) {
     }
 }
 
+/// Keeps this thread busy for at least `time`, while its caller holds a lock or between two writes: waiting asleep would
+/// free the processor.
+pub fn hold_for(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    let until = clock::now() + time;
+    while clock::now() < until {
+        hint::spin_loop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_as_long_as_it_should_be() {
+        for time in [Duration::ZERO, Duration::from_micros(300)] {
+            let start = clock::now();
+            hold_for(time);
+            assert!(clock::now().since(start) >= time, "{time:?}");
+        }
+    }
+
     #[test]
     fn free_locks_wait_for_nobody() {
         super::enter_for(0);

@@ -4,6 +4,7 @@
 //! algorithm (document 001), and the rest (document 002, "Optimizing the protocol processing").
 
 use crate::shaping::Shaping;
+use units::Duration;
 
 /// How output is divided into system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,6 +13,8 @@ pub struct Writing {
     pub split_head: bool,
     /// Maximum bytes per call.
     pub most: usize,
+    /// For how long the worker is busy before each further call for the bytes of one response.
+    pub pause: Duration,
     /// Reads files into memory and writes them from there, instead of `sendfile`.
     pub copies: bool,
 }
@@ -21,6 +24,7 @@ impl Default for Writing {
         Writing {
             split_head: false,
             most: usize::MAX,
+            pause: Duration::ZERO,
             copies: false,
         }
     }

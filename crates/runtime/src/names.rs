@@ -89,12 +89,12 @@ impl Watch {
                     // The panic hook has reported the panic.
                     let found = catch_unwind(AssertUnwindSafe(|| resolve(&host)))
                         .unwrap_or_else(|_| Err(io::Error::other("the resolver panicked")));
-                    // A log that is slow to take a line holds no reader up.
                     let (known, news) = note(&shared.lock().known, found);
-                    news.log(&host, &known);
-                    let mut state = shared.lock();
-                    state.known = known;
+                    shared.lock().known = known.clone();
                     shared.known.notify_all();
+                    // After that, so that the line is true; and a log that is slow to take it holds no reader up.
+                    news.log(&host, &known);
+                    let state = shared.lock();
                     let pause = match state.known.addresses.is_empty() {
                         true => interval.min(RETRY),
                         false => interval,

@@ -101,8 +101,8 @@ pub enum Ask {
 /// How long the driver keeps a connection that no session uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parking {
-    /// Parked connections to the same upstream, this one included, per event loop. If there are more, the driver closes the
-    /// one that has been parked longest.
+    /// Parked connections to the same upstream, this one included, per event loop. If there are more, the driver closes those
+    /// that have been parked longest, one second after they became too many.
     pub most: usize,
     /// Time after which the driver closes it, within one tick of the driver's timer (250 ms).
     pub time: Duration,
@@ -194,6 +194,14 @@ pub enum PeerLoss {
     TooMany,
     /// The session asked to send more than [`Dialing::buffered_max`] at a time. The peer was reset.
     TooMuch,
+}
+
+impl PeerLoss {
+    /// Whether the kernel forbids this process to connect there (`EACCES`, `EPERM`): Landlock, the permissions of a Unix socket, or
+    /// a firewall.
+    pub fn is_forbidden(self) -> bool {
+        matches!(self, PeerLoss::Opening(libc::EACCES | libc::EPERM))
+    }
 }
 
 impl fmt::Display for PeerLoss {

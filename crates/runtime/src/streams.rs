@@ -185,6 +185,12 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Closes the connections that the service keeps idle outside of its sessions and of [`crate::peer`], as
+    /// [`crate::Service::close_idle`].
+    fn close_idle(&self) -> bool {
+        false
+    }
+
     /// Whether a session may leave input unread, stream by stream. Those streams must not stop the others, so a peer may then
     /// fill the windows of all of them. Asked for each connection.
     fn leaves_input(&self) -> bool {

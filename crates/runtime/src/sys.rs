@@ -36,13 +36,13 @@ pub use capture::{
     receive_packets,
 };
 pub use datagrams::{
-    Arrivals, Sending, forbid_fragments, path_mtu, prepare_datagrams, probe_paths, send_datagrams,
+    Address, Arrivals, Datagram, forbid_fragments, path_mtu, prepare_datagrams, probe_paths, send_datagrams,
 };
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;
 pub use keeper::{Keeps, own_processes, under_a_keeper};
-pub(crate) use memory::{Run, let_go_of_program, set_trim_threshold, trim};
+pub(crate) use memory::{Mapped, Run, let_go_of_program, memory_file, set_trim_threshold, trim};
 pub(crate) use namespaces::landlock_version;
 pub use namespaces::{dies_with_its_parent, next_signal_and_sender, own_mounts, run_first, unshare};
 pub use packets::{

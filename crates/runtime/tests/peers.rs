@@ -507,11 +507,13 @@ fn parked_connections_have_bounds() {
         parked_max: 4,
         ..Dialing::default()
     });
-    // Per upstream: the one parked first goes.
+    // Per upstream: the one parked first goes, after a second.
     let three: Vec<Client> = (0..3).map(|ticket| rig.parked(ticket, 80, 2, 60)).collect();
     let closed = |rig: &Rig, peers: &[Client]| -> Vec<bool> {
         peers.iter().map(|peer| rig.sim.is_closed(*peer)).collect()
     };
+    assert_eq!(closed(&rig, &three), [false; 3]);
+    rig.sim.advance(Duration::from_millis(1_250));
     assert_eq!(closed(&rig, &three), [true, false, false]);
     // In total: no more are parked.
     let others: Vec<Client> = (0..3)
@@ -531,6 +533,30 @@ fn parked_connections_have_bounds() {
         rig.joined(ticket);
     }
     assert_eq!(rig.tell("reuse 1 80\nreuse 2 80\n"), ["1 Reused 2", "2 TooMany"]);
+}
+
+/// Each of several bursts has the connections of the one before it.
+#[test]
+fn a_burst_closes_no_connections_that_the_next_one_needs() {
+    const PARK: &str = "park 0 2 60\npark 1 2 60\npark 2 2 60\npark 3 2 60\npark 4 2 60\n";
+    let mut rig = Rig::new(Dialing::default());
+    let five: Vec<Client> = (0..5).map(|ticket| rig.parked(ticket, 80, 8, 60)).collect();
+    let closed = |rig: &Rig| five.iter().filter(|peer| rig.sim.is_closed(**peer)).count();
+    for _ in 0..3 {
+        rig.sim.advance(Duration::from_millis(900));
+        let reused = rig.tell("reuse 0 80\nreuse 1 80\nreuse 2 80\nreuse 3 80\nreuse 4 80\n");
+        assert_eq!(reused.len(), 5);
+        assert!(reused.iter().all(|line| line.contains("Reused")), "{reused:?}");
+        assert_eq!(rig.tell(PARK), [""; 0]);
+        assert_eq!(closed(&rig), 0);
+    }
+    // Then, those that are too many go, and the others stay their time.
+    rig.sim.advance(Duration::from_millis(1_250));
+    assert_eq!(closed(&rig), 3);
+    rig.sim.advance(Duration::from_secs(58));
+    assert_eq!(closed(&rig), 3);
+    rig.sim.advance(Duration::from_secs(2));
+    assert_eq!(closed(&rig), 5);
 }
 
 #[test]

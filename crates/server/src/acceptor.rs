@@ -108,6 +108,10 @@ impl runtime::streams::Service for Server {
         Service::dialing(self)
     }
 
+    fn close_idle(&self) -> bool {
+        Service::close_idle(self)
+    }
+
     /// Bodies for upstreams wait in the windows of their streams.
     fn leaves_input(&self) -> bool {
         self.hub.dials

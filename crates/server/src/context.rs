@@ -10,6 +10,7 @@ use crate::adapt::turn_max;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::field_cache::FieldCache;
 use crate::field_list::FieldListBuf;
 use crate::head_cache::HeadCache;
 use crate::hosts::Place;
@@ -82,6 +83,8 @@ pub struct Cx {
     pub(crate) views: Vec<View>,
     /// Request heads seen before, with their entries of `views`.
     pub(crate) head_cache: HeadCache,
+    /// Requests of HTTP/2 and HTTP/3 seen before, with their stored responses.
+    pub(crate) field_cache: FieldCache,
     /// Number of the settings change in force, and whether sessions still have to be told.
     change: u64,
     are_new: bool,
@@ -142,6 +145,7 @@ impl Cx {
             generation,
             views: Vec::new(),
             head_cache: HeadCache::new(),
+            field_cache: FieldCache::default(),
             clock: Clock::default(),
             rng,
             lines: Lines::default(),
@@ -168,6 +172,10 @@ impl Cx {
         let is_pressed = step >= Step::Output;
         let uses = self.state.uses_head_cache && !is_pressed;
         self.uses_head_cache = [uses && self.state.https_port.is_none(), uses];
+        if is_pressed {
+            self.head_cache.forget();
+            self.field_cache.forget();
+        }
         // Referenced content belongs to the cache, however many connections wait with it; copies belong to each
         // connection.
         self.copied_max = if is_pressed { 0 } else { self.state.copied_max };
@@ -192,6 +200,7 @@ impl Cx {
         self.flush(now);
         // The new state may have other limits for heads and other rules for responses.
         self.head_cache.forget();
+        self.field_cache.forget();
         // Apply adapted settings again, on top of the new configuration.
         self.change = u64::MAX;
         let before = Arc::clone(&self.state);

@@ -6,7 +6,7 @@ use http2::hpack;
 use http3::qpack;
 
 /// How a protocol compresses fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Compression {
     /// HTTP/2.
     Hpack,

@@ -10,11 +10,14 @@
 //!                             └─ otherwise read it; met twice in a row here: keep it
 //! ```
 //!
+//! A head may also be answered by a response that the proxy's cache has stored ([`Repeat`]).
+//!
 //! The table is limited in number and length. Dead entries are dropped in the next turn, and all entries when the view
 //! drops its own. If heads do not repeat (each client has its own cookie), the search soon pauses for a while. This
 //! file knows nothing of connections.
 
 use crate::entry::{Answer, Content, Entry, Representation, Token};
+use crate::proxy::cache::{Again, Repeat};
 use crate::site::View;
 use foldhash::fast::RandomState;
 use http_semantics::field::Name;
@@ -38,7 +41,7 @@ const PAYS: u64 = 16;
 /// Length of the pause, in requests.
 const REST: u32 = 8192;
 /// Fields that make a response depend on more than the head, or on the time.
-const CONDITIONS: [Name; 6] = [
+pub(crate) const CONDITIONS: [Name; 6] = [
     Name::IfMatch,
     Name::IfNoneMatch,
     Name::IfModifiedSince,
@@ -53,6 +56,8 @@ pub(crate) struct HeadCache {
     hasher: RandomState,
     /// Empty until the first head is kept.
     slots: Vec<Slot>,
+    /// Whether a head may be kept with an entry.
+    has_entries: bool,
     deaths: u64,
     looked: u64,
     found: u64,
@@ -71,6 +76,28 @@ struct Slot {
 pub(crate) struct Known {
     /// The whole head, with the empty line at its end.
     head: Box<[u8]>,
+    source: Source,
+    /// Version of the request, and whether its connection persists.
+    pub(crate) version: Version,
+    pub(crate) persistent: bool,
+    parts: Parts,
+}
+
+/// What answers a head.
+#[derive(Debug)]
+enum Source {
+    File(File),
+    /// A response that the proxy's cache has stored.
+    Stored {
+        repeat: Box<Repeat>,
+        /// Whether the request came over TLS.
+        is_secured: bool,
+    },
+}
+
+/// An entry of a site.
+#[derive(Debug)]
+pub(crate) struct File {
     /// The entry that answers it.
     pub(crate) entry: Arc<Entry>,
     /// Index of the representation to send.
@@ -79,10 +106,6 @@ pub(crate) struct Known {
     is_file: bool,
     /// Index of the site.
     pub(crate) site: usize,
-    /// Version of the request, and whether its connection persists.
-    pub(crate) version: Version,
-    pub(crate) persistent: bool,
-    parts: Parts,
 }
 
 /// Positions within the head of the values for the access log.
@@ -94,7 +117,7 @@ struct Parts {
     user_agent: Option<Range<usize>>,
 }
 
-impl Known {
+impl File {
     #[inline]
     fn representation(&self) -> Option<&Representation> {
         match &self.entry.answer {
@@ -103,6 +126,18 @@ impl Known {
         }
     }
 
+    /// Whether it is still the answer at this time.
+    #[inline]
+    fn current(&self, wall: UnixTime) -> Option<&Representation> {
+        if self.entry.is_dead() {
+            return None;
+        }
+        self.representation()
+            .filter(|one| !self.is_file || one.is_current(wall))
+    }
+}
+
+impl Known {
     /// The target as received.
     pub(crate) fn target(&self) -> &[u8] {
         &self.head[self.parts.target.clone()]
@@ -134,12 +169,20 @@ pub(crate) struct Settled<'e> {
     pub(crate) site: usize,
 }
 
+/// What to send.
+#[derive(Debug)]
+pub(crate) enum Send<'c> {
+    /// This representation of an entry.
+    File(&'c File, &'c Representation),
+    /// This response.
+    Stored(&'c Repeat, Again),
+}
+
 /// A head that was found at the start of some input.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Found<'c, 'b> {
     pub(crate) known: &'c Known,
-    /// What to send.
-    pub(crate) representation: &'c Representation,
+    pub(crate) send: Send<'c>,
     /// The input behind the head.
     pub(crate) behind: &'b [u8],
 }
@@ -149,6 +192,7 @@ impl HeadCache {
         HeadCache {
             hasher: RandomState::default(),
             slots: Vec::new(),
+            has_entries: false,
             deaths: 0,
             looked: 0,
             found: 0,
@@ -156,9 +200,15 @@ impl HeadCache {
         }
     }
 
-    /// Searches for a known head at the start of `input`, with a live and current entry.
+    /// Searches for a known head at the start of `input`, with a live and current answer. `is_secured`: it came over TLS.
+    /// `is_last`: the response has to say that no other follows, which the head of a stored response does not.
     #[inline]
-    pub(crate) fn find<'b>(&mut self, input: &'b [u8], wall: UnixTime) -> Option<Found<'_, 'b>> {
+    pub(crate) fn find<'b>(
+        &mut self,
+        input: &'b [u8],
+        (is_secured, is_last): (bool, bool),
+        wall: UnixTime,
+    ) -> Option<Found<'_, 'b>> {
         if self.slots.is_empty() {
             return None;
         }
@@ -168,21 +218,24 @@ impl HeadCache {
         }
         self.looked += 1;
         let at = self.slot_of(input)?;
-        let known = self.slots[at].known.as_ref()?;
+        let known = self.slots[at].known.as_mut()?;
         let behind = input.strip_prefix(&*known.head)?;
-        if known.entry.is_dead() {
-            return None;
-        }
-        let representation = known.representation()?;
-        if known.is_file && !representation.is_current(wall) {
-            return None;
-        }
+        let again = match &mut known.source {
+            Source::File(_) => None,
+            Source::Stored {
+                repeat,
+                is_secured: was_secured,
+            } if *was_secured == is_secured && !is_last => Some(repeat.again(wall)?),
+            Source::Stored { .. } => return None,
+        };
+        let known = &*known;
+        let send = match (&known.source, again) {
+            (Source::Stored { repeat, .. }, Some(again)) => Send::Stored(repeat, again),
+            (Source::File(file), _) => Send::File(file, file.current(wall)?),
+            (Source::Stored { .. }, None) => return None,
+        };
         self.found += 1;
-        Some(Found {
-            known,
-            representation,
-            behind,
-        })
+        Some(Found { known, send, behind })
     }
 
     /// The request line selects the slot; heads differ mostly in it.
@@ -203,20 +256,43 @@ impl HeadCache {
         if self.resting > 0 || bytes.len() > HEAD_MAX || !is_kept || !is_plain(head) {
             return;
         }
-        self.consider(head, bytes, settled);
+        self.consider(head, bytes, || {
+            let mut file = File {
+                entry: Arc::clone(entry),
+                representation: settled.representation,
+                is_file: false,
+                site: settled.site,
+            };
+            file.is_file = file
+                .representation()
+                .is_some_and(|one| matches!(one.content, Content::File(_)));
+            Source::File(file)
+        });
     }
 
+    /// As [`HeadCache::saw`], for a head that was answered with a stored response. `is_secured`: it came over TLS.
     #[cold]
-    fn consider(
+    pub(crate) fn saw_stored(
         &mut self,
         head: &Request<'_, '_>,
         bytes: &[u8],
-        Settled {
-            entry,
-            representation,
-            site,
-        }: Settled<'_>,
+        mut repeat: Box<Repeat>,
+        is_secured: bool,
     ) {
+        if self.resting > 0 || bytes.len() > HEAD_MAX || !is_plain(head) {
+            return;
+        }
+        self.consider(head, bytes, || {
+            // Over TLS, the content is read and encrypted.
+            if !is_secured {
+                repeat.move_to_file();
+            }
+            Source::Stored { repeat, is_secured }
+        });
+    }
+
+    #[cold]
+    fn consider(&mut self, head: &Request<'_, '_>, bytes: &[u8], source: impl FnOnce() -> Source) {
         if self.looked >= WINDOW {
             if self.found < self.looked / PAYS {
                 self.resting = REST;
@@ -240,30 +316,25 @@ impl HeadCache {
             return;
         }
         slot.candidate = 0;
-        let mut known = Known {
+        let source = source();
+        self.has_entries |= matches!(source, Source::File(_));
+        slot.known = Some(Known {
             head: bytes.into(),
-            entry: Arc::clone(entry),
-            representation,
-            is_file: false,
-            site,
+            source,
             version: head.version,
             persistent: head.persistent,
             parts,
-        };
-        known.is_file = known
-            .representation()
-            .is_some_and(|one| matches!(one.content, Content::File(_)));
-        slot.known = Some(known);
+        });
     }
 
-    /// Drops entries that are dead, or all if the views are empty. To be called once per turn.
+    /// Drops heads whose entries are dead, or all with an entry if the views are empty. To be called once per turn.
     #[inline]
     pub(crate) fn turn(&mut self, views: &[View]) {
         let deaths = views
             .iter()
             .fold(0, |sum: u64, view| sum.wrapping_add(view.deaths()));
         let are_empty = views.iter().all(View::is_empty);
-        if deaths != self.deaths || are_empty {
+        if deaths != self.deaths || (are_empty && self.has_entries) {
             self.let_go(deaths, are_empty);
         }
     }
@@ -271,13 +342,18 @@ impl HeadCache {
     #[cold]
     fn let_go(&mut self, deaths: u64, all: bool) {
         self.deaths = deaths;
-        if all {
-            return self.forget();
-        }
+        self.has_entries &= !all;
         for slot in &mut self.slots {
-            if slot.known.as_ref().is_some_and(|known| known.entry.is_dead()) {
+            let is_over = |known: &Known| match &known.source {
+                Source::File(file) => all || file.entry.is_dead(),
+                Source::Stored { .. } => false,
+            };
+            if slot.known.as_ref().is_some_and(is_over) {
                 slot.known = None;
             }
+        }
+        if all && self.slots.iter().all(|slot| slot.known.is_none()) {
+            self.forget();
         }
     }
 
@@ -290,6 +366,7 @@ impl HeadCache {
     /// Drops all heads.
     pub(crate) fn forget(&mut self) {
         self.slots = Vec::new();
+        self.has_entries = false;
         (self.looked, self.found, self.resting) = (0, 0, 0);
     }
 }

@@ -38,7 +38,9 @@ pub struct Latencies {
 
 /// The bucket of a duration; its upper bound is inclusive.
 fn bucket(micros: u64) -> usize {
-    (0..BUCKETS)
+    // The octave before has the bounds that were rounded up.
+    let octave = micros.checked_ilog2().unwrap_or(0).saturating_sub(1) as usize;
+    (octave * STEPS..BUCKETS)
         .find(|&at| micros <= bound(at))
         .unwrap_or(BUCKETS - 1)
 }
@@ -240,14 +242,15 @@ mod tests {
         let bounds: Vec<u64> = (0..BUCKETS).map(bound).collect();
         assert_eq!(bounds[..10], [1, 2, 2, 2, 2, 3, 3, 4, 4, 5]);
         assert!(bounds.is_sorted());
-        for micros in [0, 1, 2, 3, 5, 100, 1_000, 65_536, 1_000_000, 100_000_000] {
+        let some = [65_535, 65_536, 65_537, 1_000_000, 100_000_000, 1 << 40, u64::MAX];
+        for micros in (0..5_000).chain(some) {
             let at = bucket(micros);
             assert!(
-                bound(at) >= micros && (at == 0 || bound(at - 1) < micros),
+                (bound(at) >= micros || at == BUCKETS - 1) && (at == 0 || bound(at - 1) < micros),
                 "{micros}"
             );
             assert!(
-                micros < 8 || bound(at) as f64 <= micros as f64 * 1.25,
+                micros < 8 || micros > bound(BUCKETS - 1) || bound(at) as f64 <= micros as f64 * 1.25,
                 "{micros}: {}",
                 bound(at)
             );

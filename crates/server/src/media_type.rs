@@ -84,9 +84,11 @@ impl MediaType {
         let extension = name
             .iter()
             .rposition(|&b| b == b'.')
-            .and_then(|dot| core::str::from_utf8(&name[dot + 1..]).ok())
-            .unwrap_or("");
-        let mut media_type = match types.get(extension) {
+            .map_or(Some(""), |dot| core::str::from_utf8(&name[dot + 1..]).ok());
+        // An extension that is no text is unknown, but it is one.
+        let configured = extension.and_then(|extension| types.get(extension));
+        let extension = extension.unwrap_or("");
+        let mut media_type = match configured {
             Some(value) => MediaType::of_value(value, also),
             None => MediaType::of_essence(known(extension), charset, also),
         };
@@ -312,6 +314,7 @@ mod tests {
             ("dat", "text/plain ;charset=utf-8"),
             ("svgz", "image/x-drawing"),
             ("txt", "application/x-secret"),
+            ("", "text/plain"),
         ] {
             types.insert(extension, value).expect("a valid type");
         }
@@ -323,12 +326,17 @@ mod tests {
             ("a.svgz", "image/x-drawing", false, false),
             ("a.txt", "application/x-secret", false, false),
             ("a.js", "text/javascript; charset=utf-8", true, false),
+            ("README", "text/plain", true, true),
+            ("ends.", "text/plain", true, true),
+            ("a.unknown", "application/octet-stream", false, true),
         ] {
             let got = MediaType::of_file(name.as_bytes(), &types, Some("utf-8"), &[]);
             let shown = String::from_utf8_lossy(&got.value).into_owned();
             let all = (shown.as_str(), got.compressible, got.nosniff);
             assert_eq!(all, (value, compressible, nosniff), "{name}");
         }
+        let binary = MediaType::of_file(b"a.\xff", &types, None, &[]);
+        assert_eq!(&*binary.value, UNKNOWN.as_bytes(), "an extension, though no text");
         let svgz = MediaType::of_file(b"a.svgz", &types, None, &[]);
         assert_eq!(svgz.inherent_coding, Some("gzip"));
     }

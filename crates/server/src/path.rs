@@ -76,6 +76,10 @@ pub(crate) fn spell(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Unnamed> {
     let Some(rest) = raw.strip_prefix(b"/") else {
         return Err(Unnamed::Malformed);
     };
+    if is_spelled(raw) {
+        out.extend_from_slice(raw);
+        return Ok(());
+    }
     let mut decoded = Vec::new();
     let mut ends_in_directory = false;
     for segment in rest.split(|&b| b == b'/') {
@@ -99,6 +103,17 @@ pub(crate) fn spell(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Unnamed> {
         out.push(b'/');
     }
     Ok(())
+}
+
+/// Whether a path that begins with a slash is its own spelling. Most are: without escapes, bytes that need one, and empty or
+/// hidden segments, which include dot segments.
+fn is_spelled(raw: &[u8]) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'~');
+    let mut is_start = false;
+    raw.iter().all(|&b| {
+        let was_start = std::mem::replace(&mut is_start, b == b'/');
+        is_plain(b) || (matches!(b, b'/' | b'.') && !was_start)
+    })
 }
 
 /// Whether a resolved path has no percent sign, so that it is also a spelling of itself.
@@ -136,7 +151,7 @@ fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether a name at this depth is kept from readers, on a site that serves names with a leading dot or not.
-fn is_hidden(depth: usize, name: &[u8], dots: bool) -> bool {
+pub(crate) fn is_hidden(depth: usize, name: &[u8], dots: bool) -> bool {
     match dots {
         true => WriteFolder::is_part(name),
         false => name[0] == b'.' && !(depth == 0 && name == b".well-known"),
@@ -174,6 +189,18 @@ mod tests {
     fn resolved(raw: &[u8]) -> Result<String, Unnamed> {
         let mut out = Vec::new();
         resolve(raw, false, &mut out).map(|()| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    proptest! {
+        #[test]
+        fn a_spelling_is_the_same_whether_it_was_one_already(raw in "/[-a-cA./~_]{0,12}") {
+            let spelled = |raw: &str| {
+                let mut out = Vec::new();
+                spell(raw.as_bytes(), &mut out).map(|()| out)
+            };
+            // Escapes are resolved, so these take the long way.
+            prop_assert_eq!(spelled(&raw), spelled(&raw.replace('a', "%61").replace('/', "/./")));
+        }
     }
 
     #[test]

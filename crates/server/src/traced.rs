@@ -4,7 +4,7 @@
 //! Ids of this server are hashes of the place of a request, as ids of requests are. So wherever the trace of a request is asked
 //! for, it is the same, and no state has to go along. The spans themselves are made with the lines of the access log.
 
-use crate::config::{Config, Otlp, Parents};
+use crate::config::{Config, Otlp, Parents, PathPattern, SampledBy};
 use crate::field_list::write_line;
 use crate::request_id::{Ids, Nth};
 use core::fmt;
@@ -34,6 +34,7 @@ pub struct Delivered {
 #[derive(Debug)]
 pub(crate) struct Tracing {
     share: f64,
+    sampled_by: SampledBy,
     pub(crate) parents: Parents,
     pub(crate) sink: Arc<dyn SpanSink>,
 }
@@ -44,6 +45,7 @@ impl Tracing {
         let otlp: &Otlp = config.otlp.as_ref()?;
         Some(Tracing {
             share: otlp.sample.get(),
+            sampled_by: otlp.sampled_by,
             parents: otlp.parent,
             sink: Arc::clone(sink?),
         })
@@ -63,6 +65,10 @@ impl Tracing {
         let context = match parent {
             Some(parent) => TraceParent {
                 span: made.span,
+                is_sampled: match self.sampled_by {
+                    SampledBy::Parent => parent.is_sampled,
+                    SampledBy::Share => parent.trace.is_within(self.share),
+                },
                 ..parent
             },
             None => TraceParent {
@@ -77,6 +83,7 @@ impl Tracing {
             parent: parent.map(|parent| parent.span),
             call: made.call,
             state: parent.and(head).and_then(state),
+            route: None,
             is_secured,
         }
     }
@@ -112,6 +119,8 @@ pub struct Trace {
     call: SpanId,
     /// What others have noted of the trace.
     state: Option<Box<str>>,
+    /// The paths of the rule that passed the request on; `None`: none did, or the trace is not recorded.
+    route: Option<Box<str>>,
     /// Whether the client used https.
     pub(crate) is_secured: bool,
 }
@@ -151,6 +160,23 @@ impl Trace {
         }
     }
 
+    /// The paths of the rule that passed the request on, if one did.
+    pub(crate) fn route(&self) -> Option<&str> {
+        self.route.as_deref()
+    }
+
+    /// The same for a request that the rule for these paths passes on.
+    pub(crate) fn routed(self: &Arc<Trace>, paths: &PathPattern) -> Arc<Trace> {
+        match self.is_sampled() {
+            true => Arc::new(Trace {
+                route: Some(paths.to_string().into()),
+                ..Trace::clone(self)
+            }),
+            // Nobody will ask.
+            false => Arc::clone(self),
+        }
+    }
+
     /// The same for a request to another server that has no span of its own.
     pub(crate) fn without_call(&self) -> Trace {
         Trace {
@@ -173,6 +199,7 @@ impl Trace {
             parent: None,
             call: SpanId::of(bits + 1),
             state: None,
+            route: None,
             is_secured: true,
         }
     }
@@ -224,16 +251,12 @@ mod tests {
         Tracing::of(&config, Some(&sink)).unwrap()
     }
 
-    fn traced(tracing: &Tracing, ids: &Ids, nth: Nth, lines: &[(&str, &str)]) -> Trace {
-        let line = |(name, value): &(&'static str, &'static str)| Line {
+    fn traced<'l>(tracing: &Tracing, ids: &Ids, nth: Nth, lines: &[(&'l str, &'l str)]) -> Trace {
+        let line = |&(name, value): &(&'l str, &'l str)| Line {
             name,
             value: value.as_bytes(),
         };
-        let lines: Vec<(&'static str, &'static str)> = lines
-            .iter()
-            .map(|(name, value)| (&*name.to_string().leak(), &*value.to_string().leak()))
-            .collect();
-        let lines: Vec<Line<'_>> = lines.iter().map(line).collect();
+        let lines: Vec<Line<'l>> = lines.iter().map(line).collect();
         let head = RequestHead {
             method: Method::Get,
             method_name: "GET",
@@ -309,9 +332,30 @@ mod tests {
         let trace = traced(&none, &ids, Nth::Request(7), &[]);
         assert!(!trace.is_sampled() && written(&trace).ends_with("-00\r\n"));
         // An upstream learns what the client has decided.
-        let unsampled: &str = PARENT.replace("-01", "-00").leak();
-        let trace = traced(&tracing, &ids, Nth::Request(8), &[("traceparent", unsampled)]);
+        let unsampled = PARENT.replace("-01", "-00");
+        let trace = traced(&tracing, &ids, Nth::Request(8), &[("traceparent", &unsampled)]);
         assert!(!trace.is_sampled());
+    }
+
+    #[test]
+    fn the_share_may_decide_about_the_traces_of_others() {
+        let ids = Ids::new(Seed(1));
+        let unsampled = PARENT.replace("-01", "-00");
+        for (share, parent, is_sampled) in [(0, PARENT, false), (1, &*unsampled, true)] {
+            let tracing = tracing(&format!("sample = {share}\nsampled-by = 'share'"));
+            let trace = traced(&tracing, &ids, Nth::Request(1), &[("traceparent", parent)]);
+            let received = TraceParent::read(parent.as_bytes()).unwrap();
+            assert_eq!(trace.context().trace, received.trace);
+            assert_eq!(trace.request().parent, Some(received.span));
+            assert_eq!(trace.is_sampled(), is_sampled, "{share}");
+            // Upstreams are told of the decision.
+            let flags = if is_sampled { "-01" } else { "-00" };
+            assert!(
+                written(&trace).contains(&format!("{flags}\r\n")),
+                "{}",
+                written(&trace)
+            );
+        }
     }
 
     #[test]

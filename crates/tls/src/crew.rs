@@ -10,7 +10,8 @@
 //! complete waits here. A stream that ends without `close_notify` is reported as [`Failing::Cut`], not as an end (RFC
 //! 8446 section 6.1).
 //!
-//! The clock is the caller's: a handshake's own computation belongs to its time, so it is read again afterwards.
+//! The clock is the caller's: a handshake's own computation belongs to its time, so it is read again afterwards. In virtual
+//! time, computation takes none.
 
 use crate::engine::{Engine, Fault};
 use crate::names;
@@ -27,7 +28,7 @@ pub struct SecuredCrew<C> {
     inner: C,
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-    clock: fn() -> Instant,
+    clock: fn(Instant) -> Instant,
     /// What the client's settings are called in advice.
     settings: &'static Settings,
     /// The commands of the inner crew.
@@ -76,13 +77,13 @@ impl<C> fmt::Debug for SecuredCrew<C> {
 }
 
 impl<C: Crew> SecuredCrew<C> {
-    /// Wraps a crew whose connections go to the server of this name. `clock` tells the time that the driver's events
-    /// carry.
+    /// Wraps a crew whose connections go to the server of this name. `clock` returns the time after the handling of an
+    /// event that the driver has given this time.
     pub fn new(
         inner: C,
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
-        clock: fn() -> Instant,
+        clock: fn(Instant) -> Instant,
     ) -> SecuredCrew<C> {
         SecuredCrew {
             inner,
@@ -105,6 +106,11 @@ impl<C: Crew> SecuredCrew<C> {
     }
 
     /// The inner crew.
+    pub fn inner(&self) -> &C {
+        &self.inner
+    }
+
+    /// The inner crew, at the end.
     pub fn into_inner(self) -> C {
         self.inner
     }
@@ -249,7 +255,7 @@ impl<C: Crew> SecuredCrew<C> {
             let early = std::mem::take(&mut secure.early);
             // The handshake is complete, so there are keys to send with.
             let _ = secure.engine.send(&early, &mut self.out);
-            at = (self.clock)();
+            at = (self.clock)(now);
         }
         secure.is_ended |= received.closed;
         if !self.out.is_empty() {
@@ -354,6 +360,11 @@ impl<C: Crew> Crew for SecuredCrew<C> {
 
     fn stop(&mut self, port: &mut Port, now: Instant) {
         self.inner.stop(&mut self.port, now);
+        self.obey(port, now);
+    }
+
+    fn called(&mut self, port: &mut Port, now: Instant) {
+        self.inner.called(&mut self.port, now);
         self.obey(port, now);
     }
 }

@@ -13,7 +13,7 @@ pub struct Settings {
     pub ca: &'static str,
     /// Accepts any certificate; `None`: no setting does.
     pub insecure: Option<&'static str>,
-    /// The client's own certificate, as in "name one with …".
+    /// What to do if the server requires a certificate of the client.
     pub certificate: &'static str,
     /// What to do about a certificate for another name.
     pub name: &'static str,
@@ -29,7 +29,7 @@ pub struct Settings {
 pub const FLAGS: Settings = Settings {
     ca: "--ca",
     insecure: Some("--insecure"),
-    certificate: "--cert and --key",
+    certificate: "name one with --cert and --key",
     name: "use a name of the certificate, or install one for this name",
     clear: "an http URL",
     versions: "change --tls-versions",
@@ -188,8 +188,8 @@ fn alerted(alert: AlertDescription, name: &str, settings: &Settings) -> String {
         }
         AlertDescription::NoApplicationProtocol => no_protocol(settings),
         AlertDescription::CertificateRequired => {
-            let pair = settings.certificate;
-            format!("the server requires a client certificate; name one with {pair}")
+            let advice = settings.certificate;
+            format!("the server requires a client certificate; {advice}")
         }
         AlertDescription::HandshakeFailure => format!(
             "the server rejected the handshake (alert handshake_failure): it may lack a certificate for `{name}` or a common \
@@ -266,5 +266,11 @@ mod tests {
         let unknown = Fault::Tls(Error::InvalidCertificate(CertificateError::UnknownIssuer));
         let said = text_with(&unknown, &name, &strict);
         assert!(said.contains("--otlp-ca") && !said.contains("skip"), "{said}");
+        let required = Fault::Tls(Error::AlertReceived(AlertDescription::CertificateRequired));
+        let said = text_with(&required, &name, &FLAGS);
+        assert!(
+            said.ends_with("certificate; name one with --cert and --key"),
+            "{said}"
+        );
     }
 }

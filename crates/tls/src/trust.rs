@@ -14,8 +14,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, NamedGroup, OtherError, RootCertStore,
-    SignatureScheme, SupportedProtocolVersion,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, KeyLog, NamedGroup, OtherError,
+    RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
 use std::collections::VecDeque;
 use std::fmt;
@@ -148,16 +148,16 @@ impl Client {
         self
     }
 
+    /// Gives the secrets of its connections to this log.
+    #[must_use]
+    pub fn with_key_log(mut self, log: Arc<dyn KeyLog>) -> Client {
+        self.config.key_log = log;
+        self
+    }
+
     /// Whether it offers TLS 1.3, without which there is no QUIC (RFC 9001 section 4.2).
     pub fn offers_tls13(&self) -> bool {
         self.offers_tls13
-    }
-
-    /// Resumes no sessions.
-    #[must_use]
-    pub fn without_resumption(mut self) -> Client {
-        self.resumes = false;
-        self
     }
 
     /// The configuration for one crew, with sessions of its own.

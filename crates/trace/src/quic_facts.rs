@@ -300,6 +300,15 @@ pub enum QuicFrame {
         reason: String,
     },
     HandshakeDone,
+    /// The peer is to acknowledge at once (draft-ietf-quic-ack-frequency, section 5).
+    ImmediateAck,
+    /// How often the peer is to acknowledge (draft-ietf-quic-ack-frequency, section 4). The delay is in microseconds.
+    AckFrequency {
+        sequence_number: u64,
+        ack_eliciting_threshold: u64,
+        request_max_ack_delay: u64,
+        reordering_threshold: u64,
+    },
     Datagram {
         length: u64,
     },

@@ -36,7 +36,8 @@ const LOOK_MOST: i64 = 3_600;
 /// Time between two looks while another process orders.
 const LOOK_BUSY: i64 = 10;
 
-/// How long a CA is not asked for its window again after that failed.
+/// The longest time that a CA is not asked for its window again after that failed: waits double up to here (RFC 9773
+/// section 4.3.3).
 const ASK_AGAIN: i64 = 3_600;
 
 /// Time after an order in which the CA's window leads to no other: one that stays in the past would have no end.
@@ -94,7 +95,7 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
     if let (Authority::Ca(customer), Some(pair)) = (authority, &pair)
         && now.secs >= notes.ask_at
     {
-        ask(customer, pair, notes, now);
+        ask(customer, pair, notes, seed, now);
     }
     match due(notes) {
         Some(due) if !notes.is_wanted => {
@@ -106,7 +107,8 @@ fn step(authority: &Authority, store: &Store, notes: &mut Notes, now: UnixTime) 
                 due
             };
             if now.secs < due {
-                return due;
+                let has_ca = matches!(authority, Authority::Ca(_));
+                return if has_ca { due.min(notes.ask_at) } else { due };
             }
         }
         _ => {}
@@ -165,7 +167,7 @@ fn seed(store: &Store) -> Seed {
 }
 
 /// Asks the CA when it wants the certificate renewed.
-fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, now: UnixTime) {
+fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, seed: Seed, now: UnixTime) {
     let Some(id) = pair
         .chain()
         .first()
@@ -190,11 +192,14 @@ fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, now: UnixTime) {
                 );
             }
             notes.window = found.window;
+            notes.ask_failures = 0;
             notes.ask_at = now.secs + i64::try_from(found.again.as_secs()).unwrap_or(ASK_AGAIN);
         }
         Err(error) => {
             tracing::debug!("no renewal window: {error}");
-            notes.ask_at = now.secs + ASK_AGAIN;
+            notes.ask_failures = notes.ask_failures.saturating_add(1);
+            let wait = renewal::wait(notes.ask_failures, error.retry_after(), seed);
+            notes.ask_at = now.secs + i64::try_from(wait.as_secs()).unwrap_or(ASK_AGAIN).min(ASK_AGAIN);
         }
     }
 }
@@ -386,8 +391,8 @@ mod tests {
 
     const DAY: i64 = 86_400;
 
-    #[test]
-    fn a_window_that_stays_in_the_past_leads_to_one_order_a_day() {
+    /// An empty store, and the folder that it is in.
+    fn store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().expect("a folder");
         let config = Config {
             tls: TlsSource::Internal,
@@ -396,6 +401,12 @@ mod tests {
         };
         let store = Store::of(&config).expect("a store");
         store.create().expect("folders");
+        (folder, store)
+    }
+
+    #[test]
+    fn a_window_that_stays_in_the_past_leads_to_one_order_a_day() {
+        let (_folder, store) = store();
         let authority = Authority::Internal {
             names: vec!["localhost".to_owned()],
         };
@@ -420,5 +431,39 @@ mod tests {
         // A clock that is set back by years does not make it wait for years.
         let (next, third) = at(&mut notes, -1_000 * DAY);
         assert!(third != second && next == -1_000 * DAY, "{next}");
+    }
+
+    #[test]
+    fn a_ca_that_does_not_answer_is_asked_again_after_ever_longer_waits() {
+        let (_folder, store) = store();
+        let names = vec!["localhost".to_owned()];
+        let then = UnixTime::from_secs(1_800_000_000);
+        internal::make(&store, &names, then).expect("a certificate");
+        let authority = Authority::Ca(Customer {
+            ca: Ca {
+                // No URL that can be asked.
+                directory: "http://localhost/".to_owned(),
+                ..Ca::default()
+            },
+            roots: Arc::new(RootCertStore::empty()),
+            names,
+            kinds: Kind::ALL.iter().map(|(kind, _)| *kind).collect(),
+            profile: None,
+            hook: None,
+            hook_wait: Duration::ZERO,
+        });
+        let mut notes = Notes::default();
+        let mut now = then;
+        let waits: Vec<i64> = (0..9)
+            .map(|_| {
+                let next = step(&authority, &store, &mut notes, now);
+                let wait = next - now.secs;
+                now = UnixTime::from_secs(next);
+                wait
+            })
+            .collect();
+        assert_eq!(notes.failures, 0, "{:?}", notes.trouble);
+        assert!((60..=75).contains(&waits[0]), "{waits:?}");
+        assert!(waits.is_sorted() && waits[8] == ASK_AGAIN, "{waits:?}");
     }
 }

@@ -12,7 +12,7 @@ mod store;
 
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
-use crate::secure::{self, Fault};
+use crate::secure;
 use ::tls::certificates::Challenges;
 use acme::account::Binding;
 use acme::challenge::{Kind, is_token};
@@ -275,14 +275,7 @@ impl Tending {
 }
 
 fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
-    let of_fault = |fault: Fault| match fault {
-        Fault::Usage(why) => Failure::Usage(why),
-        Fault::System(why) => Failure::System(why),
-    };
-    let roots = match &config.acme_ca_root {
-        Some(file) => secure::named_roots(file, "--acme-ca-root"),
-        None => secure::system_roots(),
-    };
+    let roots = secure::roots(config.acme_ca_root.as_deref(), https::SETTINGS.ca);
     let binding = config.acme_eab.as_ref().map(|file| {
         let text = std::fs::read_to_string(file).map_err(|error| error.to_string());
         text.and_then(|text| Binding::parse(&text))
@@ -294,7 +287,7 @@ fn customer(config: &Config, flags: &Flags) -> Result<Customer, Failure> {
             email: config.acme_email.clone(),
             binding: binding.transpose()?,
         },
-        roots: Arc::new(roots.map_err(of_fault)?),
+        roots: roots?,
         names: config.domain.clone(),
         kinds: match config.acme_challenge {
             AcmeChallenge::Auto => {

@@ -40,6 +40,8 @@ pub(super) struct Notes {
     pub(super) window: Option<acme::renewal::Window>,
     /// When to ask the CA for that again, in Unix time.
     pub(super) ask_at: i64,
+    /// How often in a row it did not answer that.
+    pub(super) ask_failures: u32,
     /// When the certificate was ordered, in Unix time; 0 if that is not known.
     pub(super) ordered_at: i64,
     /// Failures in a row.

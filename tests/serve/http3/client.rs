@@ -73,7 +73,9 @@ pub(crate) fn config(trust: &tls::rustls::ClientConfig) -> ClientConfig {
     let crypto = QuicClientConfig::try_from(tls).expect("TLS 1.3");
     let mut config = ClientConfig::new(Arc::new(crypto));
     let mut transport = TransportConfig::default();
+    // How long a connection may be idle is up to the server.
     transport
+        .max_idle_timeout(None)
         .stream_receive_window(VarInt::from_u32(1 << 20))
         .receive_window(VarInt::from_u32(4 << 20));
     config.transport_config(Arc::new(transport));
@@ -139,8 +141,6 @@ impl Client {
     }
 
     fn try_open(&mut self, path: &str, more: &[(&str, &str)], end: bool) -> Option<u64> {
-        let mut head = Vec::new();
-        block::begin(&mut head);
         let pseudo = [
             (":method", "GET"),
             (":scheme", "https"),
@@ -150,11 +150,23 @@ impl Client {
         let given = |name: &str| more.iter().find(|(its, _)| *its == name);
         let pseudo = pseudo.map(|field| *given(field.0).unwrap_or(&field));
         let others = more.iter().filter(|(name, _)| !name.starts_with(':'));
-        for (name, value) in pseudo.iter().chain(others) {
+        let fields: Vec<(&str, &str)> = pseudo.iter().chain(others).copied().collect();
+        self.try_fields(&fields, end)
+    }
+
+    /// Sends a head of these fields alone, as they are. `end`: no body follows.
+    pub(crate) fn open_fields(&mut self, fields: &[(&str, &str)], end: bool) -> u64 {
+        self.try_fields(fields, end).expect("room for a stream")
+    }
+
+    fn try_fields(&mut self, fields: &[(&str, &str)], end: bool) -> Option<u64> {
+        let mut head = Vec::new();
+        block::begin(&mut head);
+        for (name, value) in fields {
             block::field(name.as_bytes(), value.as_bytes(), &mut head);
         }
         let stream = u64::from(self.quic.streams().open(Dir::Bi)?);
-        let is_to_head = pseudo[0].1 == "HEAD";
+        let is_to_head = fields.contains(&(":method", "HEAD"));
         self.http
             .request(stream, &head, end, is_to_head, Priority::DEFAULT)
             .expect("the server does not leave");

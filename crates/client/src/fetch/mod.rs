@@ -43,8 +43,6 @@ use url::Url;
 
 /// The line whose timer limits the whole fetch.
 const CLOCK: u32 = 0;
-/// What to do if QUIC does not connect.
-const NO_QUIC: &str = "; does the server speak HTTP/3, and does UDP pass? Otherwise use --mode h2";
 /// Most skipped references listed; further ones are only counted.
 const SKIPPED_MAX: usize = 100;
 
@@ -676,11 +674,12 @@ impl Fetch {
         let line = &self.lines[number];
         let limits = &self.plan.limits;
         match line.phase {
-            Phase::Opening if now >= line.stirred + limits.connect_timeout => {
-                let mut why = format!("no connection within {:?}", limits.connect_timeout);
+            Phase::Opening if self.is_late(number, now) => {
                 if self.plan.manner.mode == Mode::Http3 {
-                    why += NO_QUIC;
+                    // The counters say whether anything came back.
+                    return port.inspect(number as u32 + 1);
                 }
+                let why = format!("no connection within {:?}", limits.connect_timeout);
                 self.lost(number, &why, true, port, now);
             }
             Phase::Open
@@ -694,6 +693,12 @@ impl Fetch {
             }
             _ => self.arm(number, port),
         }
+    }
+
+    /// Whether a connection has been opening for too long.
+    fn is_late(&self, number: usize, now: Instant) -> bool {
+        let line = &self.lines[number];
+        line.phase == Phase::Opening && now >= line.stirred + self.plan.limits.connect_timeout
     }
 
     /// The first outstanding request is not repeated, because the response would be the same.
@@ -945,7 +950,10 @@ impl Crew for Fetch {
             return;
         }
         if let Happened::Measured(quic) = happened {
-            return self.measured(number, quic, now);
+            self.measured(number, quic, now);
+            if !self.is_late(number, now) {
+                return;
+            }
         }
         if self.is_over {
             return;
@@ -985,7 +993,7 @@ impl Crew for Fetch {
                     Failing::Here(errno) => (format!("no connection: {}", said_by_system(errno)), true),
                     Failing::Opening(errno) => {
                         let hint = match self.plan.manner.mode {
-                            Mode::Http3 => NO_QUIC,
+                            Mode::Http3 => without_quic(errno),
                             _ => "",
                         };
                         (format!("no connection: {}{hint}", said_by_system(errno)), true)
@@ -1001,8 +1009,19 @@ impl Crew for Fetch {
                 };
                 self.lost(number, &why, is_opening, port, now);
             }
+            Happened::Measured(quic) => {
+                let came = match quic.datagrams_in {
+                    0 => {
+                        "no datagram came back, so the server has no HTTP/3, or the path drops UDP".to_owned()
+                    }
+                    n => format!("the handshake was not complete after {n} datagrams of the server"),
+                };
+                let limit = self.plan.limits.connect_timeout;
+                let why = format!("no connection within {limit:?}: {came}; use --mode h2");
+                self.lost(number, &why, true, port, now);
+            }
             // This client parses every byte and never skips content.
-            Happened::Inspected(_) | Happened::Measured(_) | Happened::Skipped(_) => {}
+            Happened::Inspected(_) | Happened::Skipped(_) => {}
         }
         self.dispatch(port, now);
         self.held_since = None;
@@ -1027,6 +1046,17 @@ fn is_hole_filled(before: Option<&Tcp>, now: &Tcp) -> bool {
 
 fn said_by_system(errno: i32) -> String {
     std::io::Error::from_raw_os_error(errno).to_string()
+}
+
+/// What the failure of a handshake of QUIC means, and what to do.
+fn without_quic(errno: i32) -> &'static str {
+    match std::io::Error::from_raw_os_error(errno).kind() {
+        std::io::ErrorKind::ConnectionRefused => {
+            "; nothing receives UDP at that port, so the server has no HTTP/3, or a firewall rejects UDP; use --mode h2"
+        }
+        std::io::ErrorKind::TimedOut | std::io::ErrorKind::ConnectionReset => "; use --mode h2",
+        _ => "",
+    }
 }
 
 #[cfg(test)]

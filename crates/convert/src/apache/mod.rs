@@ -3,7 +3,9 @@
 mod parse;
 mod rewrite;
 mod site;
+mod upstream;
 
+use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
@@ -44,12 +46,21 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         .filter(|one| lower(one) != "<proxy")
         .cloned()
         .collect();
+    let is_whole = !blocks.is_empty();
     let mut cx = Context {
         report,
         balancers: &balancers,
         is_htaccess,
     };
-    host(&plain, &mut top, &mut server, Some(&mut listens), &mut cx);
+    let shared = host(&plain, &mut top, &mut server, Some(&mut listens), &mut cx);
+    let (rules, shared): (Vec<Directive>, Vec<Directive>) = shared
+        .into_iter()
+        .partition(|one| is_whole && matches!(lower(one).as_str(), "rewriterule" | "rewritecond"));
+    if !is_whole {
+        site::read(&shared, &Folder::root(), &mut top.site, &mut top.wishes, &mut cx);
+    }
+    // What the main server says, as each virtual host reads it: folders are compared with the root of the host.
+    let mut readings = Vec::new();
     for block in blocks {
         cx.report.add(&block.at, &block.shown(), Fate::Carried);
         let mut one = Host {
@@ -57,14 +68,62 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
             at: Some(block.at.clone()),
             ..Host::default()
         };
-        one.site.root.clone_from(&top.site.root);
-        one.site.index.clone_from(&top.site.index);
-        one.site.header.clone_from(&top.site.header);
-        host(block.inner(), &mut one, &mut server, None, &mut cx);
+        let root = block.inner().iter().find(|one| lower(one) == "documentroot");
+        one.site.root = root.map_or_else(|| top.site.root.clone(), |root| Some(folder(root)));
+        let mut reading = Report::default();
+        let mut main = Context {
+            report: &mut reading,
+            balancers: &balancers,
+            is_htaccess,
+        };
+        site::read(
+            &shared,
+            &Folder::root(),
+            &mut one.site,
+            &mut one.wishes,
+            &mut main,
+        );
+        let is_inheriting = inherits(&plain, "inheritdown") || inherits(block.inner(), "inherit");
+        for rule in &rules {
+            let fate = Fate::missing(
+                "virtual hosts inherit rules of the main server with `RewriteOptions` only, and the result has no main server",
+            );
+            if !is_inheriting {
+                rule.note_all(&fate, main.report);
+            }
+        }
+        if is_inheriting {
+            site::read(&rules, &Folder::root(), &mut one.site, &mut one.wishes, &mut main);
+        }
+        readings.push(reading);
+        // The first redirect of a path applies: that of the virtual host.
+        let inherited = std::mem::take(&mut one.site.redirects);
+        let rest = host(block.inner(), &mut one, &mut server, None, &mut cx);
+        one.site.log = one.site.log.or_else(|| top.site.log.clone());
+        site::read(&rest, &Folder::root(), &mut one.site, &mut one.wishes, &mut cx);
+        for rule in inherited {
+            if !one.site.redirects.iter().any(|known| known.from == rule.from) {
+                one.site.redirects.push(rule);
+            }
+        }
         hosts.push(one);
     }
+    report.add_readings(readings, site::OUTSIDE);
     assemble(top, hosts, &listens, &mut server, report);
     Ok(server)
+}
+
+/// Whether a block has `RewriteOptions` with an option that begins with this word.
+fn inherits(block: &[Directive], word: &str) -> bool {
+    let options = block.iter().filter(|one| lower(one) == "rewriteoptions");
+    options
+        .flat_map(|one| &one.args)
+        .any(|arg| arg.to_ascii_lowercase().starts_with(word))
+}
+
+/// The folder that `DocumentRoot` names.
+fn folder(root: &Directive) -> String {
+    root.arg(0).trim_end_matches('/').to_owned()
 }
 
 fn lower(directive: &Directive) -> String {
@@ -82,13 +141,30 @@ struct Host {
     wishes: Wishes,
 }
 
+/// Whether a directive limits access to upstreams. `Order` alone limits nothing.
+fn limits_proxies(directive: &Directive) -> bool {
+    lower(directive) != "order" && site::is_limit(directive)
+}
+
+/// The fate of a directive in `<Proxy>`.
+fn of_proxies(directive: &Directive) -> Fate {
+    match limits_proxies(directive) {
+        true => Fate::open("Weir limits access by path, not by upstream; write an access rule for the paths"),
+        false => Fate::unneeded("Weir proxies the paths of its rules only"),
+    }
+}
+
 /// The group of `<Proxy balancer://NAME>`.
 fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report: &mut Report) {
     let Some(name) = section.arg(0).strip_prefix("balancer://") else {
-        section.note_all(
-            &Fate::unneeded("Weir proxies the paths of its rules only"),
-            report,
+        report.add(
+            &section.at,
+            &section.shown(),
+            Fate::unneeded("Weir proxies the paths of its rules only"),
         );
+        for one in section.inner() {
+            one.note_all(&of_proxies(one), report);
+        }
         return;
     };
     let mut rule = Proxy::default();
@@ -96,13 +172,20 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
         let fate = match lower(one).as_str() {
             "balancermember" => match crate::upstream::address(one.arg(0)) {
                 Ok((address, changed)) => {
-                    let weight = one
-                        .args
-                        .iter()
-                        .find_map(|arg| arg.strip_prefix("loadfactor=")?.parse::<u32>().ok());
+                    let weighs = |arg: &&String| arg.starts_with("loadfactor=");
+                    let (weight, others): (Vec<&String>, Vec<&String>) =
+                        one.args.iter().skip(1).partition(weighs);
+                    let weight = weight
+                        .first()
+                        .and_then(|arg| arg.strip_prefix("loadfactor=")?.parse::<u32>().ok());
                     rule.upstreams.push(address);
                     rule.weights.push(weight.unwrap_or(1).clamp(1, 100));
-                    changed.map_or(Fate::Carried, Fate::Changed)
+                    let others = others.into_iter().map(|arg| format!("without `{arg}`"));
+                    let changes: Vec<String> = changed.into_iter().chain(others).collect();
+                    match changes.is_empty() {
+                        true => Fate::Carried,
+                        false => Fate::changed(changes.join("; ")),
+                    }
                 }
                 Err(why) => Fate::missing(why),
             },
@@ -114,6 +197,7 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
                 crate::upstream::set(&mut rule, "balance", &quote("least-connections"));
                 Fate::Carried
             }
+            _ if limits_proxies(one) => of_proxies(one),
             _ => Fate::missing("this setting of a balancer has no key"),
         };
         one.note_all(&fate, report);
@@ -122,17 +206,18 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
     balancers.insert(name.trim_end_matches('/').to_owned(), rule);
 }
 
-/// Reads the directives of a virtual host. `listens`: outside of one, addresses of the server.
+/// Reads what a virtual host says about itself, and returns the directives about its paths. `listens`: outside of one,
+/// addresses of the server.
 fn host(
     block: &[Directive],
     host: &mut Host,
     server: &mut Server,
     mut listens: Option<&mut Vec<String>>,
     cx: &mut Context<'_>,
-) {
+) -> Vec<Directive> {
     // Sections by folder compare with the root, wherever it is named.
     if let Some(root) = block.iter().find(|one| lower(one) == "documentroot") {
-        host.site.root = Some(root.arg(0).trim_end_matches('/').to_owned());
+        host.site.root = Some(folder(root));
     }
     let mut rest = Vec::new();
     for directive in block {
@@ -241,7 +326,7 @@ fn host(
             name if name.starts_with("ssl") && !matches!(name, "sslrequire" | "sslrequiressl") => {
                 Fate::unneeded("Weir's TLS settings are safe by default; `crypto` selects others")
             }
-            "customlog" | "transferlog" => log(directive, server),
+            "customlog" | "transferlog" => log(directive, &mut host.site.log),
             "timeout" => match seconds(arg) {
                 Some(span) if span > 0 => once(server, "write-timeout", &quote(&format!("{span}s"))),
                 _ => Fate::missing("this is not a time"),
@@ -272,7 +357,7 @@ fn host(
         };
         directive.note_all(&fate, cx.report);
     }
-    site::read(&rest, &Folder::root(), &mut host.site, &mut host.wishes, cx);
+    rest
 }
 
 fn once(server: &mut Server, key: &str, value: &str) -> Fate {
@@ -287,26 +372,20 @@ fn once(server: &mut Server, key: &str, value: &str) -> Fate {
     }
 }
 
-fn log(directive: &Directive, server: &mut Server) -> Fate {
+/// Reads `CustomLog`: the log of a virtual host.
+fn log(directive: &Directive, log: &mut Option<Log>) -> Fate {
     let path = directive.arg(0).replace("${APACHE_LOG_DIR}", "/var/log/apache2");
     if path.starts_with('|') || path.contains(['$', '%']) || path.starts_with("syslog:") {
-        return Fate::missing("the access log is one file, or `-` for standard output");
+        return Fate::missing(format!(
+            "`{path}` is no file of one name, and no `-` for standard output"
+        ));
     }
-    let known = server.keys.iter().find(|(key, _)| key == "access-log");
-    if known.is_some_and(|(_, value)| *value != quote(&path)) {
-        return Fate::missing(
-            "the converter carries one access log over; set `access-log` in a `[[host]]` for another",
-        );
-    }
-    server.key("access-log", quote(&path));
-    match directive.arg(1).to_ascii_lowercase().as_str() {
-        "combined" => Fate::Carried,
-        "common" => {
-            server.key("log-format", quote("common"));
-            Fate::Carried
-        }
-        _ => Fate::changed("in the `combined` format"),
-    }
+    let (format, fate) = match directive.arg(1).to_ascii_lowercase().as_str() {
+        "combined" => ("combined", Fate::Carried),
+        "common" => ("common", Fate::Carried),
+        _ => ("combined", Fate::changed("in the `combined` format")),
+    };
+    access_log::set(log, Log::of_format(&path, format), fate)
 }
 
 /// An address of `Listen` or of `<VirtualHost>` as Weir writes it.
@@ -377,7 +456,18 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
     let mut answers_clear = false;
     for host in hosts {
         let at = host.at.unwrap_or_else(|| the_result.clone());
-        wished.extend(host.wishes.hosts);
+        // A host that one rule redirects has the lines of every response of its virtual host.
+        let always: Vec<_> = host
+            .site
+            .header_rules
+            .iter()
+            .filter(|rule| rule.always && rule.path == "/*")
+            .cloned()
+            .collect();
+        wished.extend(host.wishes.hosts.into_iter().map(|site| Site {
+            header_rules: always.clone(),
+            ..site
+        }));
         secures |= host.wishes.secures;
         let goal = host
             .site
@@ -412,7 +502,23 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             continue;
         }
         answers_clear |= !host.is_secure && !host.wishes.secures;
-        sites.push((at, host.site));
+        let mut site = host.site;
+        // Of two virtual hosts for one name, that with TLS is its site, wherever it is in the file.
+        if !host.is_secure {
+            let twins = crate::twins::leave(&mut site.names, &secure_names);
+            if !twins.is_empty() {
+                let shown = format!("<VirtualHost {}>", host.addresses.join(" "));
+                report.add(
+                    &at,
+                    &shown,
+                    Fate::missing(crate::twins::why("virtual host", &twins)),
+                );
+                if site.names.is_empty() {
+                    continue;
+                }
+            }
+        }
+        sites.push((at, site));
     }
     if secures && !server.secure.is_empty() {
         match answers_clear {
@@ -428,9 +534,11 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             ),
         );
     }
-    for (_, site) in &mut sites {
-        // A narrower section replaces the conditions of a wider one, so nothing adds up.
-        let _ = site.order_access(false);
+    for (at, site) in &mut sites {
+        site.order_sections();
+        if let Err(why) = upstream::finish(site) {
+            report.add(at, "RewriteRule", Fate::missing(why));
+        }
     }
     place(sites, wished, server, report);
     let has_one =

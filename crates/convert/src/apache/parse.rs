@@ -1,5 +1,6 @@
 //! The syntax of Apache httpd: lines, quotes, sections, includes. Knows no directive but `Include`.
 //!
+//! `Define NAME VALUE` replaces `${NAME}` in the lines behind it. Names without a definition stay, as in Apache.
 //! The contents of `<IfModule>`, `<IfDefine>` and `<IfVersion>` are read as if the condition were true, unless it begins
 //! with `!`.
 
@@ -7,7 +8,11 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{DEPTH_MAX, Files, INCLUDES_MAX, Text};
 use crate::report::{At, Report, Unreadable};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Most bytes of a line with its values.
+const LINE_MAX: usize = 64 * 1024;
 
 /// Parses a file and all that it includes.
 ///
@@ -22,6 +27,7 @@ pub(super) fn parse(
         files,
         report,
         included: 0,
+        defined: BTreeMap::new(),
     };
     reading.file(main, 0)
 }
@@ -30,6 +36,8 @@ struct Reading<'a> {
     files: &'a dyn Files,
     report: &'a mut Report,
     included: usize,
+    /// Values by name.
+    defined: BTreeMap<String, String>,
 }
 
 /// An open section, and the directives in it so far.
@@ -62,6 +70,7 @@ impl Reading<'_> {
             if line.is_empty() {
                 continue;
             }
+            let line = self.filled(line);
             if let Some(end) = line.strip_prefix("</") {
                 let end = end.trim_end_matches('>').trim();
                 match open.pop() {
@@ -110,6 +119,11 @@ impl Reading<'_> {
             }
             let found = match directive.name.to_ascii_lowercase().as_str() {
                 "include" | "includeoptional" => self.include(&directive, depth)?,
+                "define" => {
+                    let is_default = open.iter().any(|one| one.section.arg(0).starts_with('!'));
+                    self.define(&directive, is_default);
+                    Vec::new()
+                }
                 _ => vec![directive],
             };
             open.last_mut()
@@ -120,6 +134,42 @@ impl Reading<'_> {
             Some(Open { section, .. }) => Err(wrong(&section.at, &format!("`{}>` has no end", section.name))),
             None => Ok(all),
         }
+    }
+
+    /// The line with the values of defined names.
+    fn filled(&self, line: String) -> String {
+        let mut out = String::new();
+        let mut rest = line.as_str();
+        while let Some(start) = rest.find("${") {
+            let name = rest[start + 2..].split('}').next().unwrap_or_default();
+            let end = start + 2 + name.len() + 1;
+            out.push_str(&rest[..start]);
+            match self.defined.get(name) {
+                // Text behind it is not replaced again, and a line has a bound.
+                Some(value) if end <= rest.len() && out.len() + value.len() <= LINE_MAX => {
+                    out.push_str(value)
+                }
+                _ => out.push_str(rest.get(start..end).unwrap_or(&rest[start..])),
+            }
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        out.push_str(rest);
+        out
+    }
+
+    /// Keeps a value. `is_default`: it holds if the name has none yet, as in `<IfDefine !NAME>`.
+    fn define(&mut self, directive: &Directive, is_default: bool) {
+        let fate = match directive.args.as_slice() {
+            [name, value] => {
+                let known = self.defined.entry(name.clone()).or_insert_with(|| value.clone());
+                if !is_default {
+                    known.clone_from(value);
+                }
+                Fate::unneeded("the result has the value in place of the name")
+            }
+            _ => Fate::unneeded("the converter takes modules and definitions for present"),
+        };
+        self.report.add(&directive.at, &directive.shown(), fate);
     }
 
     fn condition(&mut self, section: &Directive, inner: Vec<Directive>, target: &mut Vec<Directive>) {
@@ -205,4 +255,55 @@ fn words(line: &str) -> Option<Vec<String>> {
         }
     }
     Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Files for Nothing {
+        fn read(&self, _pattern: &str) -> Result<Vec<Text>, String> {
+            Err("no file".to_owned())
+        }
+    }
+
+    fn lines(text: &str) -> Vec<String> {
+        let main = Text {
+            name: "site.conf".to_owned(),
+            text: text.to_owned(),
+        };
+        let mut report = Report::default();
+        let tree = parse(&main, &Nothing, &mut report).unwrap();
+        tree.iter().map(Directive::shown).collect()
+    }
+
+    #[test]
+    fn defined_names_have_values() {
+        let text = "Define domain example.org\nDefine root /srv/${domain}\nServerName www.${domain}\n\
+                    DocumentRoot ${root}/www\n<IfDefine !root>\nDefine root /other\nDefine port 81\n</IfDefine>\n\
+                    Listen ${port}\nDocumentRoot ${root}\nErrorLog ${APACHE_LOG_DIR}/x.log\nServerAlias ${domain\n";
+        assert_eq!(
+            lines(text),
+            [
+                "ServerName www.example.org",
+                "DocumentRoot /srv/example.org/www",
+                "Listen 81",
+                "DocumentRoot /srv/example.org",
+                "ErrorLog ${APACHE_LOG_DIR}/x.log",
+                "ServerAlias ${domain",
+            ]
+        );
+    }
+
+    #[test]
+    fn values_do_not_grow_without_bound() {
+        let mut text = "Define a 0123456789\n".to_owned();
+        for _ in 0..30 {
+            text.push_str("Define a ${a}${a}\n");
+        }
+        text.push_str("ServerName ${a}\n");
+        assert!(lines(&text)[0].len() <= 2 * LINE_MAX);
+    }
 }

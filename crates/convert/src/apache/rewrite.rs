@@ -2,11 +2,12 @@
 
 use crate::directive::Directive;
 use crate::fate::Fate;
+use crate::hidden;
 use crate::model::{Access, Redirect, Site};
 use crate::pattern::is_target;
-use crate::regex;
+use crate::regex::{self, Match, Read};
 use crate::upstream;
-use crate::value::{is_host_name, is_site_path};
+use crate::value::{is_host_name, is_program, is_site_path};
 
 /// What rules ask of the whole server or of other hosts.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +46,14 @@ pub(super) fn rule(
     let is_address = text.starts_with("http://") || text.starts_with("https://");
     let asked: Vec<(&str, &str)> = conditions.iter().map(|one| (one.arg(0), one.arg(1))).collect();
     if has(&["F", "FORBIDDEN", "G", "GONE"]) || matches!(status, Some(400..)) {
-        return refuse(expression, &asked, is_htaccess, has(&["F", "FORBIDDEN"]), site);
+        return refuse(
+            rule,
+            expression,
+            &asked,
+            is_htaccess,
+            has(&["F", "FORBIDDEN"]),
+            site,
+        );
     }
     if text == "-"
         && flags
@@ -75,8 +83,16 @@ pub(super) fn rule(
 }
 
 /// Patterns of an expression. In a `.htaccess`, paths have no slash at their front.
-fn patterns(expression: &str, is_htaccess: bool) -> Option<regex::Read> {
-    let text = match expression.strip_prefix('^') {
+///
+/// # Errors
+/// Why it has none.
+fn patterns(expression: &str, is_htaccess: bool) -> Result<Read, String> {
+    regex::read(&anchored(expression, is_htaccess))
+}
+
+/// An expression about paths with a slash at their front.
+fn anchored(expression: &str, is_htaccess: bool) -> String {
+    match expression.strip_prefix('^') {
         Some(rest) if is_htaccess && !rest.starts_with('/') => match rest.strip_prefix("/?") {
             Some(rest) => format!("^/{rest}"),
             None => format!("^/{rest}"),
@@ -86,8 +102,7 @@ fn patterns(expression: &str, is_htaccess: bool) -> Option<regex::Read> {
             None => expression.to_owned(),
         },
         None => expression.to_owned(),
-    };
-    regex::read(&text)
+    }
 }
 
 /// Whether an expression matches every path.
@@ -143,6 +158,38 @@ fn host(asked: &(&str, &str)) -> Option<String> {
     (is_host && is_host_name(&name) && !name.starts_with("*.") && name.contains('.')).then_some(name)
 }
 
+/// The names of the site that a rule redirects from `www.NAME` to `NAME`, or the reverse, with their targets. `None`: the
+/// rule does something else.
+fn www(expression: &str, text: &str, asked: &[(&str, &str)], site: &Site) -> Option<Vec<(String, String)>> {
+    let [(variable, condition)] = asked else {
+        return None;
+    };
+    if !variable.eq_ignore_ascii_case("%{HTTP_HOST}") || !is_everything(expression) {
+        return None;
+    }
+    let (scheme, rest) = text.split_once("://")?;
+    if !matches!(scheme, "http" | "https") {
+        return None;
+    }
+    let is_whole = |rest: &str| matches!(rest, "%{REQUEST_URI}" | "/$1" | "$1" | "/%{REQUEST_URI}");
+    let condition = condition.strip_suffix('$').unwrap_or(condition);
+    let to = |host: &str| format!("{scheme}://{host}*");
+    let names = site.names.iter();
+    let found: Vec<(String, String)> = match condition {
+        r"^www\.(.+)" | r"^www\.(.*)" | "^www.(.+)" | "^www.(.*)" if is_whole(rest.strip_prefix("%1")?) => {
+            names
+                .filter_map(|name| Some((name.clone(), to(name.strip_prefix("www.")?))))
+                .collect()
+        }
+        r"!^www\." | "!^www." if is_whole(rest.strip_prefix("www.%{HTTP_HOST}")?) => names
+            .filter(|name| !name.starts_with("www.") && !name.starts_with("*."))
+            .map(|name| (name.clone(), to(&format!("www.{name}"))))
+            .collect(),
+        _ => return None,
+    };
+    Some(found)
+}
+
 fn redirect(
     expression: &str,
     text: &str,
@@ -179,7 +226,7 @@ fn redirect(
     let hosts: Vec<Option<String>> = asked.iter().map(host).collect();
     if is_everything(expression) && !hosts.is_empty() && hosts.iter().all(Option::is_some) {
         let Some(to) = goes_whole(text) else {
-            return Fate::missing("the target is no address of a whole host");
+            return Fate::missing(format!("`{text}` is no address of a whole host"));
         };
         let names: Vec<String> = hosts.into_iter().flatten().collect();
         wishes.hosts.push(Site {
@@ -193,69 +240,96 @@ fn redirect(
         });
         return Fate::Carried;
     }
-    if !asked.is_empty() {
-        return Fate::missing("the conditions before it are not about https or one host");
+    if let Some(goal) = www(expression, text, asked, site) {
+        let (names, to): (Vec<String>, Vec<String>) = goal.into_iter().unzip();
+        if names.is_empty() {
+            return Fate::missing(
+                "no `ServerName` or `ServerAlias` here has this form; write a `[[host]]` with a redirect",
+            );
+        }
+        wishes
+            .hosts
+            .extend(names.into_iter().zip(to).map(|(name, to)| Site {
+                names: vec![name],
+                redirects: vec![Redirect {
+                    from: "*".to_owned(),
+                    to,
+                    status,
+                }],
+                ..Site::default()
+            }));
+        return Fate::Carried;
     }
-    let Some(read) = patterns(expression, is_htaccess) else {
-        return Fate::missing("the expression is no path pattern with one star");
-    };
-    let star = read.group.map(|group| format!("${group}"));
-    let mut to = match star {
-        Some(group) if text.matches(&group).count() == 1 => text.replace(&group, "*"),
-        _ => text.to_owned(),
-    };
-    let drops_query = to.ends_with('?');
-    to = to.trim_end_matches('?').to_owned();
-    if !to.starts_with('/') && !to.contains("://") {
-        to = format!("/{to}");
+    let is_about_directories = |one: &(&str, &str)| one.0.contains("REQUEST_FILENAME") && one.1 == "!-d";
+    if asked.iter().all(is_about_directories)
+        && regex::is_slash_removal(&anchored(expression, is_htaccess), text)
+    {
+        site.remove_slashes();
+        return match (asked.is_empty(), status) {
+            (true, 301) => Fate::Carried,
+            (true, _) => Fate::changed("`trailing-slash` redirects with 301"),
+            (false, _) => Fate::changed("`trailing-slash` redirects with 301, directories too"),
+        };
     }
+    let is_known = |one: &&(&str, &str)| is_insecure(one) || host(one).is_some();
+    if let Some((asked, condition)) = asked.iter().find(|one| !is_known(one)).or(asked.first()) {
+        return Fate::missing(format!(
+            "the condition `{asked} {condition}` is not about https or one host, or not about all paths"
+        ));
+    }
+    let read = match regex::read_redirect(&anchored(expression, is_htaccess)) {
+        Ok(read) => read,
+        Err(why) => return Fate::missing(why),
+    };
+    let drops_query = text.ends_with('?');
+    let text = text.trim_end_matches('?');
     let mut rules = Vec::new();
-    for from in read.patterns {
+    for one in read.matches {
+        let from = one.pattern.clone();
+        let mut to = match one.fill(text) {
+            Ok(to) => to,
+            Err(why) => return Fate::missing(why),
+        };
+        if !to.starts_with('/') && !to.contains("://") {
+            to = format!("/{to}");
+        }
         if !is_target(&from, &to) {
             return Fate::missing(format!("`{to}` is no target of a redirect for `{from}` in Weir"));
         }
-        rules.push(Redirect {
-            from,
-            to: to.clone(),
-            status,
-        });
+        rules.push(Redirect { from, to, status });
     }
+    // Apache redirects by these rules before it passes requests on.
+    site.early.extend(rules.iter().map(|rule| rule.from.clone()));
     site.redirects.extend(rules);
-    match drops_query {
-        true => Fate::changed("Weir keeps the query of the request"),
-        false => Fate::Carried,
+    let query = drops_query.then(|| "Weir keeps the query of the request".to_owned());
+    let differs: Vec<String> = read.differs.into_iter().chain(query).collect();
+    match differs.is_empty() {
+        true => Fate::Carried,
+        false => Fate::changed(differs.join("; ")),
     }
 }
 
 fn refuse(
+    rule: &Directive,
     expression: &str,
     asked: &[(&str, &str)],
     is_htaccess: bool,
     is_exact: bool,
     site: &mut Site,
 ) -> Fate {
-    if expression
-        .trim_start_matches(['^', '/', '(', '|', ')'])
-        .starts_with("\\.")
-        && asked.is_empty()
-        && !expression.contains(r"\.php")
-    {
-        let is_name = expression.contains("/\\.")
-            || expression.starts_with("^\\.")
-            || expression.starts_with("\\.ht")
-            || expression.contains("(^|/)\\.");
-        if is_name {
-            return Fate::unneeded("names that begin with a dot get 404 unless `hidden` is set");
-        }
+    if asked.is_empty() && hidden::is_hidden(expression) {
+        site.presume(rule, &["*".to_owned()], hidden::PASSED_ON);
+        return hidden::fate(expression, false);
     }
-    if !asked.is_empty() {
-        return Fate::open("the conditions before it have no form in Weir");
+    if let [(asked, condition), ..] = asked {
+        return Fate::open(format!("the condition `{asked} {condition}` has no form in Weir"));
     }
-    let Some(read) = patterns(expression, is_htaccess) else {
-        return Fate::open("the expression is no path pattern with one star");
+    let read = match patterns(expression, is_htaccess) {
+        Ok(read) => read,
+        Err(why) => return Fate::open(why),
     };
     site.access
-        .extend(read.patterns.iter().map(|path| Access::nobody(path)));
+        .extend(read.patterns().iter().map(|path| Access::nobody(path)));
     match is_exact {
         true => Fate::Carried,
         false => Fate::changed("Weir answers 403"),
@@ -263,16 +337,21 @@ fn refuse(
 }
 
 fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool, site: &mut Site) -> Fate {
-    if !asked.is_empty() {
-        return Fate::missing(
-            "the conditions before it have no form in Weir; `websocket` of a `[[proxy]]` is on by default",
-        );
+    if let [(asked, condition), ..] = asked {
+        return Fate::missing(format!(
+            "the condition `{asked} {condition}` has no form in Weir; `websocket` of a `[[proxy]]` is on by default"
+        ));
     }
-    let Some(read) = patterns(expression, is_htaccess) else {
-        return Fate::missing("the expression is no path pattern with one star");
+    let read = match patterns(expression, is_htaccess) {
+        Ok(read) => read,
+        Err(why) => return Fate::missing(why),
     };
-    let star = read.group.map(|group| format!("/${group}"));
-    let Some(target) = star.and_then(|star| text.strip_suffix(&*star).map(str::to_owned)) else {
+    // The target is an address, and behind it the text of the star.
+    let target = |one: &Match| one.fill(text).ok()?.strip_suffix("/*").map(str::to_owned);
+    let first = read.matches.first().and_then(target);
+    let Some(target) =
+        first.filter(|first| read.matches.iter().all(|one| target(one).as_ref() == Some(first)))
+    else {
         return Fate::missing(
             "Weir sends the whole path, or the part that the star stands for, to upstreams",
         );
@@ -281,7 +360,7 @@ fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool,
         Ok(found) => found,
         Err(why) => return Fate::missing(why),
     };
-    for path in read.patterns {
+    for path in read.patterns() {
         site.proxies.push(crate::model::Proxy {
             strip: path != "/*" && path != "*",
             path: if path == "*" { "/*".to_owned() } else { path },
@@ -303,6 +382,7 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
     let misses = asked
         .iter()
         .all(|one| about_files(one) && one.1.starts_with("!-"));
+    let has_query = text.contains('?');
     let text = text.split(['?', '[']).next().unwrap_or(text);
     let page = match text.starts_with('/') {
         true => text.to_owned(),
@@ -310,8 +390,10 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
     };
     // Every path without a file has this page.
     if is_everything(expression) && !asked.is_empty() && misses && is_site_path(&page) {
-        if page.ends_with(".php") {
-            return Fate::missing("the page is a program; Weir passes requests on over HTTP only");
+        if is_program(&page) {
+            return Fate::missing(format!(
+                "`{page}` is a program; Weir passes requests on over HTTP only"
+            ));
         }
         site.spa = Some(page.clone());
         site.try_files("*", &["$path".to_owned(), page]);
@@ -321,11 +403,12 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
     let exists = asked.iter().any(|one| about_files(one) && one.1 == "-f");
     let suffix = text.trim_start_matches('/').strip_prefix("$1");
     if let Some(suffix) =
-        suffix.filter(|suffix| suffix.starts_with('.') && is_site_path(&format!("/x{suffix}")))
+        suffix.filter(|suffix| suffix.starts_with(['.', '/']) && is_site_path(&format!("/x{suffix}")))
+        && !is_program(suffix)
         && (exists || misses)
         && asked.iter().all(about_files)
         && patterns(expression, is_htaccess)
-            .is_some_and(|read| read.patterns.iter().all(|one| one == "/*" || one == "*"))
+            .is_ok_and(|read| read.patterns().iter().all(|one| one == "/*" || one == "*"))
             | matches!(
                 expression,
                 "^([^.]+)$" | "^([^\\.]+)$" | "^([^\\.]+)/?$" | "^([^/.]+)$"
@@ -334,8 +417,39 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
         site.try_files("*", &["$path".to_owned(), format!("$path{suffix}")]);
         return Fate::Carried;
     }
-    if page.contains(".php") {
-        return Fate::missing("the target is a program; Weir passes requests on over HTTP only");
+    if page.contains(".php") || is_program(&page) {
+        return Fate::missing(format!(
+            "`{page}` is a program; Weir passes requests on over HTTP only"
+        ));
+    }
+    // Other files for the paths of an expression.
+    if misses
+        && !has_query
+        && let Ok(read) = patterns(expression, is_htaccess)
+        && let Some(rules) = read
+            .matches
+            .iter()
+            .map(|one| Some((&*one.pattern, one.fill(&page).ok()?)))
+            .collect::<Option<Vec<_>>>()
+        && rules.iter().all(|(path, file)| {
+            let stars = file.matches('*').count();
+            !matches!(*path, "*" | "/*") && is_site_path(file) && stars <= usize::from(path.contains('*'))
+        })
+    {
+        // A group may make it a program.
+        if let Some((path, file)) = rules.iter().find(|(_, file)| is_program(file)) {
+            return Fate::missing(format!(
+                "`{file}` for `{path}` is a program; Weir passes requests on over HTTP only"
+            ));
+        }
+        for (path, file) in rules {
+            let tried = match asked.is_empty() {
+                true => vec![file],
+                false => vec!["$path".to_owned(), file],
+            };
+            site.try_files(path, &tried);
+        }
+        return Fate::Carried;
     }
     Fate::missing("Weir does not change paths inside; `[[try-files]]` names other files for a path")
 }

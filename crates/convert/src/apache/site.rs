@@ -1,21 +1,31 @@
 //! What a virtual host, a section or a `.htaccess` says about files, as rules of a site.
 
 use super::rewrite::{self, Wishes};
+use super::upstream;
 use crate::directive::Directive;
 use crate::fate::Fate;
+use crate::hidden;
 use crate::model::{Access, HeaderRule, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
-use crate::regex;
+use crate::regex::{self, Read};
 use crate::report::Report;
-use crate::upstream;
 use crate::value::{field, is_site_path, network, seconds};
 use std::collections::BTreeMap;
+
+/// Why a section has no paths: its folder is not that of the site.
+pub(super) const OUTSIDE: &str =
+    "the folder is not below the root; Weir serves nothing outside its roots but what links lead to";
 
 /// Where a directive is: the paths that it is about.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     /// Patterns; empty if Weir has none.
-    patterns: Vec<String>,
+    pub(super) patterns: Vec<String>,
+    /// Kind and depth of the section.
+    rank: (u8, usize),
+    /// File of users and name of the area, as sections around say.
+    users: Option<String>,
+    realm: Option<String>,
 }
 
 impl Folder {
@@ -23,10 +33,13 @@ impl Folder {
     pub(super) fn root() -> Folder {
         Folder {
             patterns: vec!["/*".to_owned()],
+            rank: (Access::SERVER, 0),
+            users: None,
+            realm: None,
         }
     }
 
-    fn is_root(&self) -> bool {
+    pub(super) fn is_root(&self) -> bool {
         self.patterns == ["/*"]
     }
 }
@@ -59,11 +72,24 @@ pub(super) fn read(
     wishes: &mut Wishes,
     cx: &mut Context<'_>,
 ) {
-    let mut level = Level::default();
+    let mut level = Level {
+        users: last(block, "authuserfile")
+            .map(|one| one.arg(0).to_owned())
+            .or_else(|| folder.users.clone()),
+        realm: last(block, "authname")
+            .map(|one| one.args.join(" "))
+            .or_else(|| folder.realm.clone()),
+        ..Level::default()
+    };
+    let inside = Folder {
+        users: level.users.clone(),
+        realm: level.realm.clone(),
+        ..folder.clone()
+    };
     // Paths that `ProxyPass PATH !` leaves to the files.
     let mut kept: Vec<String> = Vec::new();
     let mut rest: Vec<&Directive> = Vec::new();
-    // Sections first: their access rules are narrower.
+    let mut sections: Vec<&Directive> = Vec::new();
     for directive in block {
         match directive.name.starts_with('<') {
             // Lines `Require` are alternatives without a group, too.
@@ -71,9 +97,14 @@ pub(super) fn read(
                 cx.report.add(&directive.at, &directive.shown(), Fate::Carried);
                 rest.extend(directive.inner());
             }
-            true => section(directive, folder, site, wishes, cx),
+            true => sections.push(directive),
             false => rest.push(directive),
         }
+    }
+    // In Apache's order: what a later section says replaces what an earlier one says.
+    sections.sort_by_key(|one| rank(one));
+    for one in sections {
+        section(one, &inside, site, wishes, cx);
     }
     for directive in rest {
         let name = directive.name.to_ascii_lowercase();
@@ -101,7 +132,7 @@ pub(super) fn read(
             _ => access(directive, &name, &mut level)
                 .or_else(|| fields(directive, &name, folder, site))
                 .or_else(|| files(directive, &name, folder, site))
-                .or_else(|| proxy(directive, &name, folder, site, cx.balancers, &mut kept))
+                .or_else(|| upstream::read(directive, &name, folder, site, cx.balancers, &mut kept))
                 .unwrap_or_else(|| plain(&name)),
         };
         directive.note_all(&fate, cx.report);
@@ -109,33 +140,119 @@ pub(super) fn read(
     for condition in &level.conditions {
         condition.note_all(&Fate::missing("no rule follows it"), cx.report);
     }
-    site.keep_from_upstreams(&kept);
+    if let (Err(why), Some(first)) = (site.keep_from_upstreams(&kept), block.first()) {
+        cx.report.add(&first.at, "ProxyPass", Fate::missing(why));
+    }
     level.finish(folder, site);
 }
 
-fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut Wishes, cx: &mut Context<'_>) {
-    let arg = section.arg(0);
-    let from_regex = |text: &str| regex::read(text).map(|read| read.patterns).unwrap_or_default();
+/// The last directive of a name.
+fn last<'d>(block: &'d [Directive], name: &str) -> Option<&'d Directive> {
+    block.iter().rfind(|one| one.name.eq_ignore_ascii_case(name))
+}
+
+/// Kind and depth of a section, in the order in which Apache applies sections.
+fn rank(section: &Directive) -> (u8, usize) {
     let name = section.name.to_ascii_lowercase();
-    let patterns: Vec<String> = match name.as_str() {
-        "<directory" if arg != "~" => {
-            let root = site.root.clone().unwrap_or_default();
-            let path = arg.trim_end_matches(['/', '*']);
-            match path.strip_prefix(root.as_str()) {
-                Some("") => vec!["/*".to_owned()],
-                Some(below) if below.starts_with('/') && !root.is_empty() => {
-                    pattern(&format!("{below}/*")).into_iter().collect()
+    if name == "<directory" {
+        let path = section.arg(0).trim_end_matches(['/', '*']);
+        return (Access::DIRECTORY, path.matches('/').count());
+    }
+    let kinds = [
+        ("<directory", Access::DIRECTORY),
+        ("<files", Access::FILES),
+        ("<location", Access::LOCATION),
+    ];
+    let kind = kinds.iter().find(|(start, _)| name.starts_with(start));
+    // An expression about folders applies after their names.
+    kind.map_or((Access::SERVER, 0), |(_, kind)| (*kind, usize::MAX))
+}
+
+/// The patterns of a `<Directory>` below this root.
+///
+/// # Errors
+/// The folder is outside of it.
+fn below(path: &str, root: Option<&str>) -> Result<Vec<String>, ()> {
+    let path = path.trim_end_matches(['/', '*']);
+    let within = |inner: &str, outer: &str| {
+        let rest = inner.strip_prefix(outer).map(str::to_owned);
+        rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match root {
+        // What holds for a folder above the root holds for the root.
+        _ if path.is_empty() => Ok(vec!["/*".to_owned()]),
+        Some(root) if within(root, path).is_some() => Ok(vec!["/*".to_owned()]),
+        Some(root) => match within(path, root) {
+            Some(rest) => Ok(pattern(&format!("{rest}/*")).into_iter().collect()),
+            None => Err(()),
+        },
+        None => Err(()),
+    }
+}
+
+/// The patterns of a section of files within a folder; empty if Weir has none.
+fn within(folder: &Folder, files: Vec<String>) -> Vec<String> {
+    if folder.is_root() || files.is_empty() {
+        return files;
+    }
+    let mut joined = Vec::new();
+    for around in &folder.patterns {
+        let Some(start) = around.strip_suffix("/*") else {
+            return Vec::new();
+        };
+        for path in &files {
+            let ends = match path.strip_prefix('*') {
+                // A name in the folder, and in those below.
+                Some(name) if name.starts_with('/') => vec![name.to_owned(), format!("/*{name}")],
+                Some(_) => vec![format!("/{path}")],
+                None => vec![path.clone()],
+            };
+            for end in ends {
+                match pattern(&format!("{start}{end}")) {
+                    Some(path) => joined.push(path),
+                    None => return Vec::new(),
                 }
-                // What holds for a folder above the root holds for the root, if Weir could reach it.
-                _ if root.starts_with(path) => {
-                    let why = "Weir serves nothing outside its roots";
-                    section.note_all(&Fate::unneeded(why), cx.report);
-                    return;
-                }
-                _ => Vec::new(),
             }
         }
-        "<location" if arg != "~" => match arg.contains(['*', '?', '[']) {
+    }
+    joined
+}
+
+fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut Wishes, cx: &mut Context<'_>) {
+    // `<Location ~ EXPRESSION>` is `<LocationMatch EXPRESSION>`.
+    let (arg, suffix) = match section.arg(0) {
+        "~" => (section.arg(1), "match"),
+        arg => (arg, ""),
+    };
+    // Field lines may have paths that differ a little from the expression.
+    let is_loose = section.inner().iter().all(is_about_fields);
+    let (mut differs, mut refused) = (None, None);
+    let mut from_regex = |text: &str| {
+        let read = match is_loose {
+            true => regex::read_redirect(text),
+            false => regex::read(text),
+        };
+        match read {
+            Ok(read) => {
+                differs.clone_from(&read.differs);
+                read.patterns()
+            }
+            Err(why) => {
+                refused = Some(why);
+                Vec::new()
+            }
+        }
+    };
+    let name = section.name.to_ascii_lowercase() + suffix;
+    let patterns: Vec<String> = match name.as_str() {
+        "<directory" => match below(arg, site.root.as_deref()) {
+            Ok(patterns) => patterns,
+            Err(()) => {
+                note_outside(section, cx.report);
+                return;
+            }
+        },
+        "<location" => match arg.contains(['*', '?', '[']) {
             true => pattern(arg).into_iter().collect(),
             false if arg == "/" => vec!["/*".to_owned()],
             false => pattern(&format!("{}/*", arg.trim_end_matches('/')))
@@ -144,11 +261,9 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         },
         "<locationmatch" => from_regex(arg),
         "<filesmatch" => match arg {
-            arg if arg.starts_with("^\\.") || arg.starts_with("^(\\.") || arg.starts_with("\\.ht") => {
-                section.note_all(
-                    &Fate::unneeded("names that begin with a dot get 404 unless `hidden` is set"),
-                    cx.report,
-                );
+            // Apache applies sections of files to files alone, not to upstreams.
+            arg if hidden::is_hidden(arg) => {
+                section.note_all(&Fate::unneeded(hidden::WHY), cx.report);
                 return;
             }
             arg => {
@@ -160,13 +275,10 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
             }
         },
         "<files" if arg.starts_with(".") => {
-            section.note_all(
-                &Fate::unneeded("names that begin with a dot get 404 unless `hidden` is set"),
-                cx.report,
-            );
+            section.note_all(&Fate::unneeded(hidden::WHY), cx.report);
             return;
         }
-        "<files" if !arg.contains(['?', '[', '~']) => {
+        "<files" if !arg.contains(['?', '[']) => {
             let text = if arg.starts_with('*') {
                 arg.to_owned()
             } else {
@@ -182,45 +294,75 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
             return;
         }
         "<limitexcept" | "<limit" => {
-            section.note_all(
-                &Fate::unneeded("files have GET, HEAD and OPTIONS only; upstreams get all methods"),
-                cx.report,
-            );
+            let why = "files have GET, HEAD and OPTIONS only";
+            section.note_all(&Fate::unneeded(why), cx.report);
+            // Apache applies sections of folders and files to files alone.
+            if matches!(folder.rank.0, Access::SERVER | Access::LOCATION) {
+                site.presume(section, &folder.patterns, "Weir has no rules by method");
+            }
             return;
         }
         _ => Vec::new(),
     };
+    let is_all = matches!(patterns.as_slice(), [one] if one == "/*" || one == "*");
+    let patterns = match name.starts_with("<files") {
+        _ if is_all => folder.patterns.clone(),
+        true => within(folder, patterns),
+        false => patterns,
+    };
     if patterns.is_empty() {
-        let why = "its paths are no patterns with at most one `*` below the root";
-        note_refused(section, why, cx.report);
+        let why = refused.unwrap_or_else(|| format!("`{arg}` is no path pattern below the root"));
+        note_refused(section, &why, cx.report);
         return;
     }
-    cx.report.add(&section.at, &section.shown(), Fate::Carried);
+    let fate = differs.map_or(Fate::Carried, Fate::changed);
+    cx.report.add(&section.at, &section.shown(), fate);
     let inner = Folder {
-        patterns: if patterns == ["/*"] {
-            folder.patterns.clone()
-        } else {
-            patterns
-        },
+        patterns,
+        rank: rank(section),
+        ..folder.clone()
     };
     read(section.inner(), &inner, site, wishes, cx);
 }
 
+/// Whether a directive is about field lines alone.
+fn is_about_fields(directive: &Directive) -> bool {
+    let name = directive.name.to_ascii_lowercase();
+    matches!(
+        name.as_str(),
+        "header" | "expiresactive" | "expiresdefault" | "setenvif" | "directoryindex"
+    )
+}
+
 /// Reports a section, and all in it, as missing.
 fn note_refused(directive: &Directive, why: &str, report: &mut Report) {
-    let limits = ["require", "deny", "authtype", "authuserfile", "order"];
-    let name = directive.name.to_ascii_lowercase();
-    let is_limit =
-        limits.contains(&name.as_str()) && !directive.shown().to_ascii_lowercase().contains("granted");
-    let fate = if is_limit {
-        Fate::open(why)
-    } else {
-        Fate::missing(why)
+    let fate = match is_limit(directive) {
+        true => Fate::open(why),
+        false => Fate::missing(why),
     };
     report.add(&directive.at, &directive.shown(), fate);
     for inner in directive.inner() {
         note_refused(inner, why, report);
     }
+}
+
+/// Reports a section about a folder outside of the root: what limits access is open, because links may lead there.
+fn note_outside(directive: &Directive, report: &mut Report) {
+    let fate = match is_limit(directive) {
+        true => Fate::open(OUTSIDE),
+        false => Fate::unneeded(OUTSIDE),
+    };
+    report.add(&directive.at, &directive.shown(), fate);
+    for inner in directive.inner() {
+        note_outside(inner, report);
+    }
+}
+
+/// Whether a directive limits access.
+pub(super) fn is_limit(directive: &Directive) -> bool {
+    let limits = ["require", "deny", "authtype", "authuserfile", "order"];
+    let name = directive.name.to_ascii_lowercase();
+    limits.contains(&name.as_str()) && !directive.shown().to_ascii_lowercase().contains("granted")
 }
 
 fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> {
@@ -268,7 +410,12 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
         ("require", ["valid-user"]) => {
             level.is_said = true;
             level.needs_user = true;
-            Fate::Carried
+            match level.users {
+                Some(_) => Fate::Carried,
+                None => Fate::missing(
+                    "no `AuthUserFile` is named here, so the result admits no client by a password",
+                ),
+            }
         }
         ("require", ["user", ..]) => {
             level.is_said = true;
@@ -287,16 +434,11 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
         }
         ("authtype", ["basic"]) => Fate::Carried,
         ("authtype", _) => Fate::open("Weir asks for passwords with Basic authentication only"),
-        ("authname", _) => {
-            level.realm = Some(directive.args.join(" "));
-            Fate::Carried
-        }
-        ("authuserfile", _) => {
-            level.users = Some(directive.arg(0).to_owned());
-            Fate::changed(
-                "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
-            )
-        }
+        // Read before the sections of the block.
+        ("authname", _) => Fate::Carried,
+        ("authuserfile", _) => Fate::changed(
+            "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
+        ),
         ("authbasicprovider", ["file"]) => Fate::Carried,
         ("authbasicprovider" | "authgroupfile" | "authdigestprovider" | "authldapurl", _) => {
             Fate::open("users are in a file of names and hashes")
@@ -315,12 +457,11 @@ impl Level {
             self.deny.retain(|network| network != "all");
         }
         let htpasswd = if self.needs_user { self.users } else { None };
-        let is_open = self.allow.is_empty() && self.deny.is_empty() && htpasswd.is_none();
-        // All are admitted at the top anyway.
-        if is_open && folder.is_root() {
-            return;
+        if self.needs_user && htpasswd.is_none() && self.allow.is_empty() {
+            self.deny = vec!["all".to_owned()];
         }
-        if is_open {
+        // A rule that admits everyone lifts those of sections that Apache applies earlier.
+        if self.allow.is_empty() && self.deny.is_empty() && htpasswd.is_none() {
             self.allow.push("all".to_owned());
         }
         // Several lines `Require` without a group are alternatives.
@@ -334,6 +475,7 @@ impl Level {
                 htpasswd: htpasswd.clone(),
                 any,
                 auth: None,
+                rank: folder.rank,
             });
         }
     }
@@ -349,6 +491,8 @@ fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -
                     .iter_mut()
                     .find(|rule| rule.path == *path && !rule.always)
                 {
+                    // Two types may have one extension.
+                    Some(rule) if rule.header.contains(&line) => {}
                     Some(rule) => rule.header.push(line.clone()),
                     None => site.header_rules.push(HeaderRule {
                         path: path.clone(),
@@ -659,13 +803,14 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
         ("redirecttemp", _) => ("302", &directive.args[..]),
         (_, Some((first, rest)))
             if !first.starts_with(['/', '^', '('])
-                || matches!(first.as_str(), "permanent" | "temp" | "seeother" | "gone") =>
+                && !first.contains("://")
+                && (rest.len() > 1 || first.eq_ignore_ascii_case("gone") || first.parse::<u16>().is_ok()) =>
         {
             (first.as_str(), rest)
         }
         _ => ("302", &directive.args[..]),
     };
-    let status = match status {
+    let status = match status.to_ascii_lowercase().as_str() {
         "permanent" => 301,
         "temp" => 302,
         "seeother" => 303,
@@ -675,12 +820,15 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
     let from = args.first().map_or("", |from| from);
     if matches!(status, 400..=599) {
         let patterns = match name {
-            "redirectmatch" => regex::read(from).map(|read| read.patterns).unwrap_or_default(),
-            _ => pattern(&format!("{from}*")).into_iter().collect(),
+            "redirectmatch" => regex::read(from).map(Read::patterns),
+            _ => pattern(&format!("{from}*"))
+                .map(|path| vec![path])
+                .ok_or_else(|| format!("`{from}` is no path pattern of Weir")),
         };
-        if patterns.is_empty() {
-            return Fate::open("its paths are no patterns with at most one `*`");
-        }
+        let patterns = match patterns {
+            Ok(patterns) => patterns,
+            Err(why) => return Fate::open(why),
+        };
         site.access
             .extend(patterns.iter().map(|path| Access::nobody(path)));
         return if status == 403 {
@@ -693,17 +841,21 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
         return Fate::missing("a target is missing");
     };
     let mut rules = Vec::new();
+    let mut differs = None;
     match name {
         "redirectmatch" => {
-            let Some(read) = regex::read(from) else {
-                return Fate::missing("the expression is no path pattern with one star");
+            let read = match regex::read_redirect(from) {
+                Ok(read) => read,
+                Err(why) => return Fate::missing(why),
             };
-            let star = read.group.map(|group| format!("${group}"));
-            let to = match star {
-                Some(group) if to.matches(&group).count() == 1 => to.replace(&group, "*"),
-                _ => to.clone(),
-            };
-            rules.extend(read.patterns.into_iter().map(|from| (from, to.clone())));
+            differs = read.differs;
+            for one in read.matches {
+                let to = match one.fill(to) {
+                    Ok(to) => to,
+                    Err(why) => return Fate::missing(why),
+                };
+                rules.push((one.pattern, to));
+            }
         }
         // `Redirect` carries over what follows the path.
         _ if from == "/" => rules.push(("/*".to_owned(), format!("{}/*", to.trim_end_matches('/')))),
@@ -713,111 +865,18 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
             (format!("{from}/*"), format!("{}/*", to.trim_end_matches('/'))),
         ]),
     }
-    if !matches!(status, 301 | 302 | 303 | 307 | 308)
-        || rules
-            .iter()
-            .any(|(from, to)| pattern(from).is_none() || !is_target(from, to))
-    {
+    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        return Fate::missing("the status of a redirect is 301, 302, 303, 307 or 308");
+    }
+    let refused = rules
+        .iter()
+        .find(|(from, to)| pattern(from).is_none() || !is_target(from, to));
+    if let Some((from, to)) = refused {
         return Fate::missing(format!("`{to}` is no target of a redirect for `{from}` in Weir"));
     }
     site.redirects
         .extend(rules.into_iter().map(|(from, to)| Redirect { from, to, status }));
-    Fate::Carried
-}
-
-fn proxy(
-    directive: &Directive,
-    name: &str,
-    folder: &Folder,
-    site: &mut Site,
-    balancers: &BTreeMap<String, Proxy>,
-    kept: &mut Vec<String>,
-) -> Option<Fate> {
-    Some(match name {
-        "proxypass" | "proxypassmatch" => {
-            let (path, target) = match directive.args.as_slice() {
-                [target, ..] if folder.patterns.len() == 1 && !folder.is_root() => {
-                    (folder.patterns[0].trim_end_matches('*'), target)
-                }
-                [path, target, ..] => (path.as_str(), target),
-                _ => return Some(Fate::missing("a path or a target is missing")),
-            };
-            if target == "!" {
-                let bare = path.trim_end_matches('/');
-                kept.extend([bare.to_owned(), format!("{bare}/*")]);
-                return Some(Fate::Carried);
-            }
-            if name == "proxypassmatch" {
-                return Some(Fate::missing("the converter reads `ProxyPass` with a path"));
-            }
-            let (base, uri) = match target
-                .find("://")
-                .and_then(|at| target[at + 3..].find('/').map(|slash| at + 3 + slash))
-            {
-                Some(slash) => target.split_at(slash),
-                None => (target.as_str(), ""),
-            };
-            let found = match base.strip_prefix("balancer://") {
-                Some(group) => match balancers.get(group) {
-                    Some(rule) if !rule.upstreams.is_empty() => Ok((rule.clone(), None)),
-                    _ => Err(format!(
-                        "`{group}` has no upstream that Weir can pass requests to"
-                    )),
-                },
-                None => upstream::address(&base.replace("ws://", "http://")).map(|(address, changed)| {
-                    let rule = Proxy {
-                        upstreams: vec![address],
-                        weights: vec![1],
-                        ..Proxy::default()
-                    };
-                    (rule, changed)
-                }),
-            };
-            let (mut rule, changed) = match found {
-                Ok(found) => found,
-                Err(why) => {
-                    site.access
-                        .extend(pattern(&format!("{path}*")).map(|path| Access::nobody(&path)));
-                    return Some(Fate::missing(format!("{why}; the result denies these paths")));
-                }
-            };
-            let bare = path.trim_end_matches('/');
-            match uri.trim_end_matches('/') {
-                same if same == bare => {}
-                "" => rule.strip = true,
-                _ => {
-                    return Some(Fate::missing(
-                        "Weir sends the whole path, or the part that the star of `path` stands for, to upstreams",
-                    ));
-                }
-            }
-            let patterns = match bare {
-                "" => vec!["/*".to_owned()],
-                bare if rule.strip => vec![format!("{bare}/*")],
-                bare => vec![bare.to_owned(), format!("{bare}/*")],
-            };
-            for path in patterns.iter().filter_map(|path| pattern(path)) {
-                rule.path.clone_from(&path);
-                site.proxies.push(rule.clone());
-            }
-            changed.map_or(Fate::Carried, Fate::Changed)
-        }
-        "proxypassreverse" => {
-            Fate::unneeded("upstreams see the client's `Host`, so their `Location` is right")
-        }
-        "proxypreservehost" if directive.arg(0).eq_ignore_ascii_case("on") => {
-            Fate::unneeded("Weir passes the client's `Host` on")
-        }
-        "proxypreservehost" => Fate::missing("Weir passes the client's `Host` on"),
-        "proxyrequests" | "proxyvia" | "proxytimeout" | "proxyerroroverride" => {
-            Fate::unneeded("Weir is no forward proxy, adds `Via`, and has timeouts for each `[[proxy]]`")
-        }
-        "requestheader" if directive.shown().to_ascii_lowercase().contains("x-forwarded-") => Fate::unneeded(
-            "Weir describes the client in `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded`",
-        ),
-        "requestheader" => Fate::missing("the converter carries no fields for upstreams"),
-        _ => return None,
-    })
+    differs.map_or(Fate::Carried, Fate::changed)
 }
 
 /// Names, separated by spaces, and the reason for their fate.
@@ -917,6 +976,13 @@ fn plain(name: &str) -> Fate {
     match (find(unneeded), find(missing)) {
         (Some(why), _) => Fate::unneeded(why),
         (_, Some(why)) => Fate::missing(why),
+        // Of modules such as mod_auth_openidc, mod_auth_mellon, ModSecurity.
+        _ if ["auth", "oidc", "mellon", "secrule"]
+            .iter()
+            .any(|start| name.starts_with(start)) =>
+        {
+            Fate::open("the converter does not know this directive, which limits access by its name")
+        }
         _ => Fate::missing("the converter does not know this directive"),
     }
 }

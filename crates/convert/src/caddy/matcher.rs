@@ -44,7 +44,11 @@ pub(super) type Named = BTreeMap<String, Result<Matcher, String>>;
 ///
 /// # Errors
 /// Why Weir has none like it.
-pub(super) fn of(args: &[String], around: &Matcher, named: &Named) -> Result<(Matcher, usize), String> {
+pub(super) fn of(
+    args: &[String],
+    (around, strip): (&Matcher, Option<&str>),
+    named: &Named,
+) -> Result<(Matcher, usize), String> {
     match args.first().map_or("", |arg| arg) {
         "*" => Ok((around.clone(), 1)),
         name if name.starts_with('@') => match named.get(name) {
@@ -52,6 +56,7 @@ pub(super) fn of(args: &[String], around: &Matcher, named: &Named) -> Result<(Ma
             Some(Err(why)) => Err(format!("{name}: {why}")),
             None => Err(format!("`{name}` is not defined")),
         },
+        path if path.starts_with('/') && strip.is_some() => Err(STRIPPED.to_owned()),
         path if path.starts_with('/') => Ok((of_paths(&args[..1])?, 1)),
         _ => Ok((around.clone(), 0)),
     }
@@ -69,8 +74,19 @@ fn of_paths(paths: &[String]) -> Result<Matcher, String> {
     }
 }
 
-/// Reads the definition of a matcher with a name.
-pub(super) fn define(definition: &Directive, named: &mut Named) {
+/// Why there is no matcher for paths within `handle_path`.
+const STRIPPED: &str = "paths in `handle_path` lack its prefix; write the rule with the whole path";
+
+/// Why there is no matcher for names that begin with a dot.
+pub(super) const HIDDEN: &str = crate::hidden::WHY;
+
+/// Whether a path of Caddy is that of names that begin with a dot.
+fn is_hidden(path: &str) -> bool {
+    matches!(path, "*/.*" | "/.*")
+}
+
+/// Reads the definition of a matcher with a name, for requests that match `around`, without the prefix `strip`.
+pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<&str>), named: &mut Named) {
     let lines: Vec<Directive> = match (&definition.block, definition.args.split_first()) {
         (Some(block), _) => block.clone(),
         (None, Some((name, args))) => vec![Directive {
@@ -81,11 +97,21 @@ pub(super) fn define(definition: &Directive, named: &mut Named) {
         }],
         (None, None) => Vec::new(),
     };
-    let mut matcher = Matcher::everything();
+    let mut matcher = Matcher {
+        patterns: around.patterns.clone(),
+        networks: around.networks.clone(),
+    };
     let mut found = Err("it matches nothing".to_owned());
     for line in &lines {
         let args = &line.args;
         let read = match (line.name.as_str(), args.first().map_or("", |arg| arg)) {
+            ("path", first) if !first.is_empty() && args.iter().all(|path| is_hidden(path)) => {
+                Err(HIDDEN.to_owned())
+            }
+            ("path", _) if strip.is_some() => Err(STRIPPED.to_owned()),
+            ("remote_ip" | "client_ip" | "not", _) if around.networks.is_some() => {
+                Err("the block around it names networks, and Weir applies those of one rule".to_owned())
+            }
             ("path", _) => of_paths(args).map(|paths| matcher.patterns = paths.patterns),
             ("remote_ip" | "client_ip", _) => {
                 of_networks(args, false).map(|networks| matcher.networks = Some(networks))

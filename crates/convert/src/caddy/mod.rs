@@ -7,6 +7,7 @@ mod parse;
 mod proxy;
 mod routes;
 
+use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
@@ -35,6 +36,23 @@ struct Draft {
     shown: String,
     site: Site,
     is_everyone: bool,
+    is_secure: bool,
+    /// Whether one of its addresses is in cleartext.
+    is_plain: bool,
+}
+
+impl Draft {
+    /// Whether the site does nothing but redirect to https at the host of the request, where sites with https have all
+    /// its names.
+    fn leads_home(&self, secure: &[String]) -> bool {
+        let site = &self.site;
+        let is_more = site.root.is_some()
+            || !(site.redirects.is_empty() && site.proxies.is_empty() && site.access.is_empty());
+        site.leads_home.is_some()
+            && !self.is_secure
+            && !is_more
+            && site.names.iter().all(|name| secure.contains(name))
+    }
 }
 
 /// Reads a Caddyfile. The second part of the result are files that the configuration names.
@@ -54,6 +72,7 @@ pub(crate) fn convert(
         email: None,
         users: Vec::new(),
         drafts: Vec::new(),
+        log: None,
         has_plain: false,
     };
     for option in &tree.options {
@@ -79,6 +98,8 @@ struct Reading {
     /// Lines of the file with users.
     users: Vec<String>,
     drafts: Vec<Draft>,
+    /// Log of sites that name no output.
+    log: Option<Log>,
     /// Whether a site is answered in cleartext.
     has_plain: bool,
 }
@@ -126,7 +147,7 @@ impl Reading {
                 self.server.key("live", quote("local"));
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
             }
-            "log" => log(option, &mut self.server),
+            "log" => log(option, None, &mut self.log),
             _ => Fate::missing("this option has no key in Weir"),
         }
     }
@@ -138,6 +159,14 @@ impl Reading {
             let fate = match (inner.name.as_str(), inner.arg(0)) {
                 ("trusted_proxies", "static") => self.trusted(&inner.args[1..]),
                 ("trusted_proxies", _) => Fate::missing("Weir trusts networks that `trusted` names"),
+                ("timeouts", "") => {
+                    report.add(&inner.at, &inner.shown(), Fate::Carried);
+                    for one in inner.inner() {
+                        let fate = timeout(one, &mut self.server);
+                        report.add(&one.at, &one.shown(), fate);
+                    }
+                    continue;
+                }
                 ("trusted_proxies_strict", _) => Fate::unneeded("Weir reads the field from its end"),
                 _ => Fate::missing("limits have keys of their own, as `header-timeout` and `max-head-size`"),
             };
@@ -173,7 +202,7 @@ impl Reading {
             .flat_map(|directive| directive.args.iter().map(String::as_str))
             .collect();
         let mut site = Site::default();
-        let mut is_everyone = false;
+        let (mut is_everyone, mut is_secure, mut is_plain) = (false, false, false);
         let mut fate = Fate::Carried;
         for text in &block.addresses {
             let address = match Address::of(text) {
@@ -199,7 +228,8 @@ impl Reading {
                     list.push(at);
                 }
             }
-            self.has_plain |= !has_tls;
+            is_plain |= !has_tls;
+            is_secure |= has_tls;
             match address.host.as_str() {
                 "" => is_everyone = true,
                 // Addresses are no names: such requests get the top level.
@@ -236,7 +266,7 @@ impl Reading {
                     true => Fate::Carried,
                     false => Fate::missing("Weir listens on IP addresses"),
                 },
-                "log" => log(directive, &mut self.server),
+                "log" => log(directive, self.log.as_ref(), &mut site.log),
                 "request_body" => match directive
                     .inner()
                     .iter()
@@ -258,12 +288,16 @@ impl Reading {
             };
             directive.note_all(&fate, report);
         }
+        // Caddy logs the requests of a site only if the site says so.
+        site.log.get_or_insert(Log::Off);
         routes::site(&rest, &mut site, &mut self.users, report);
         self.drafts.push(Draft {
             at: block.at.clone(),
             shown,
             site,
             is_everyone,
+            is_secure,
+            is_plain,
         });
     }
 
@@ -287,6 +321,17 @@ impl Reading {
             file: "the result".into(),
             line: 0,
         };
+        // A site in cleartext that leads to its twin with https is what `https-redirect` does.
+        let secure = self.secure_names();
+        let (led, drafts): (Vec<Draft>, Vec<Draft>) = std::mem::take(&mut self.drafts)
+            .into_iter()
+            .partition(|draft| draft.leads_home(&secure));
+        self.drafts = drafts;
+        self.has_plain = self.drafts.iter().any(|draft| {
+            let names = &draft.site.names;
+            let has_twin = !names.is_empty() && names.iter().all(|name| secure.contains(name));
+            draft.is_plain && !(has_twin && leads_to_https(&draft.site, &secure))
+        });
         let has_files = self
             .drafts
             .iter()
@@ -345,6 +390,12 @@ impl Reading {
                 self.server.listen.push(":80".to_owned());
             }
         }
+        for draft in led.iter().filter(|_| self.redirects_to_https()) {
+            if let Some((at, directive)) = &draft.site.leads_home {
+                let why = "`https-redirect` answers all requests in cleartext, with 308";
+                report.replace(at, directive, Fate::changed(why));
+            }
+        }
         self.place(report);
         let files = match self.users.is_empty() {
             true => Vec::new(),
@@ -353,8 +404,21 @@ impl Reading {
         (self.server, files)
     }
 
+    /// Names of sites with https.
+    fn secure_names(&self) -> Vec<String> {
+        let secure = self.drafts.iter().filter(|draft| draft.is_secure);
+        secure.flat_map(|draft| draft.site.names.clone()).collect()
+    }
+
+    /// Whether the result redirects requests in cleartext.
+    fn redirects_to_https(&self) -> bool {
+        let key = self.server.keys.iter().find(|(key, _)| key == "https-redirect");
+        key.map_or(self.server.has("domain"), |(_, value)| value == "true")
+    }
+
     /// Chooses the site of unknown hosts: the one for everyone, or none, as in Caddy.
     fn place(&mut self, report: &mut Report) {
+        let secure = self.secure_names();
         let drafts = std::mem::take(&mut self.drafts);
         let only = drafts.len() == 1;
         let mut known: Vec<String> = Vec::new();
@@ -366,7 +430,27 @@ impl Reading {
                 self.server.top = draft.site;
                 continue;
             }
+            // Of two sites with one name, that with TLS is in the result, wherever it is in the file.
+            let mut twins = Vec::new();
+            if !draft.is_secure {
+                twins = crate::twins::leave(&mut draft.site.names, &secure);
+            }
             draft.site.names.retain(|name| !known.contains(name));
+            if !twins.is_empty() {
+                let fate = match (leads_to_https(&draft.site, &secure), self.redirects_to_https()) {
+                    (true, true) => {
+                        Fate::changed("`https-redirect` answers all requests in cleartext, with 308")
+                    }
+                    (true, false) => Fate::missing(
+                        "`https-redirect` is for all hosts or none, and another site answers in cleartext; these names are answered in cleartext, too",
+                    ),
+                    (false, _) => Fate::missing(crate::twins::why("site", &twins)),
+                };
+                report.add(&draft.at, &draft.shown, fate);
+                if draft.site.names.is_empty() {
+                    continue;
+                }
+            }
             draft.site.names.dedup();
             if draft.site.names.is_empty() {
                 let why = "another site has these names: Weir's hosts answer at all addresses alike";
@@ -392,33 +476,66 @@ impl Reading {
     }
 }
 
-fn log(directive: &Directive, server: &mut Server) -> Fate {
+fn timeout(one: &Directive, server: &mut Server) -> Fate {
+    let key = match one.name.as_str() {
+        "read_header" => "header-timeout",
+        "idle" => "idle-timeout",
+        "read_body" => "body-timeout",
+        _ => {
+            return Fate::missing(
+                "`write-timeout` and `min-send-rate` bound the time without an acknowledged byte, not the whole response",
+            );
+        }
+    };
+    match seconds(one.arg(0)) {
+        Some(span @ 1..) => {
+            server.key(key, quote(&format!("{span}s")));
+            match key {
+                "body-timeout" => Fate::changed("`min-body-rate` adds time for large bodies"),
+                _ => Fate::Carried,
+            }
+        }
+        _ => Fate::missing("this is not a time"),
+    }
+}
+
+/// Whether a site does nothing but redirect to https at one of these names.
+fn leads_to_https(site: &Site, secure: &[String]) -> bool {
+    let [rule] = site.redirects.as_slice() else {
+        return false;
+    };
+    let host = rule
+        .to
+        .strip_prefix("https://")
+        .and_then(|to| to.strip_suffix('*'));
+    rule.from == "*"
+        && host.is_some_and(|host| secure.iter().any(|name| name == host))
+        && site.proxies.is_empty()
+        && site.root.is_none()
+}
+
+/// Reads `log` of a site. `usual`: the log that the global options name.
+fn log(directive: &Directive, usual: Option<&Log>, log: &mut Option<Log>) -> Fate {
     let find = |name: &str| directive.inner().iter().find(|one| one.name == name);
     let output = find("output");
+    if let (None, Some(usual)) = (output.or(find("format")), usual) {
+        return access_log::set(log, usual.clone(), Fate::changed("in Weir's own format"));
+    }
     let path = match output.map_or(("stdout", ""), |output| (output.arg(0), output.arg(1))) {
         ("file", path) if !path.is_empty() => path,
         ("stdout" | "stderr", _) => "-",
-        ("discard", _) => {
-            return Fate::missing(
-                "the converter carries one access log over; `access-log = false` in a `[[host]]` is none",
-            );
+        ("discard", _) => return access_log::set(log, Log::Off, Fate::Carried),
+        (other, _) => {
+            return Fate::missing(format!(
+                "`{other}` is no output of Weir: the access log is a file, or standard output"
+            ));
         }
-        _ => return Fate::missing("the access log is a file, or standard output"),
     };
-    if server
-        .keys
-        .iter()
-        .any(|(key, value)| key == "access-log" && *value != quote(path))
-    {
-        return Fate::missing(
-            "the converter carries one access log over; set `access-log` in a `[[host]]` for another",
-        );
-    }
-    server.key("access-log", quote(path));
     let is_plain = find("format").is_some_and(|format| format.arg(0) == "console");
-    server.key("log-format", quote(if is_plain { "combined" } else { "json" }));
-    match output.is_some_and(|output| !output.inner().is_empty()) {
-        true => Fate::changed("in Weir's own format; logrotate and SIGUSR1 rotate the file"),
-        false => Fate::changed("in Weir's own format"),
-    }
+    let new = Log::of_format(path, if is_plain { "combined" } else { "json" });
+    let why = match output.is_some_and(|output| !output.inner().is_empty()) {
+        true => "in Weir's own format; logrotate and SIGUSR1 rotate the file",
+        false => "in Weir's own format",
+    };
+    access_log::set(log, new, Fate::changed(why))
 }

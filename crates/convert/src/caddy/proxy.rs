@@ -3,7 +3,7 @@
 use super::matcher::Matcher;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Proxy, Site};
+use crate::model::{HeaderRule, Proxy, Site};
 use crate::report::Report;
 use crate::upstream;
 use crate::value::{field, quote, seconds};
@@ -26,26 +26,39 @@ pub(super) fn read(
     };
     let mut changes: Vec<String> = Vec::new();
     let mut failures: Vec<String> = Vec::new();
-    let mut add = |text: &str, rule: &mut Proxy| match upstream(text) {
-        Ok((address, change)) if rule.upstreams.len() < UPSTREAMS_MAX => {
-            rule.upstreams.push(address);
-            rule.weights.push(1);
-            changes.extend(change);
-        }
-        Ok(_) => failures.push(format!("a rule has at most {UPSTREAMS_MAX} upstreams")),
-        Err(why) => failures.push(format!("`{text}`: {why}")),
-    };
     for text in args {
-        add(text, &mut rule);
+        failures.extend(add(text, &mut rule, &mut changes).err());
     }
-    for option in directive.inner() {
+    // Upstreams first: other options are about all of them, in whatever order they are written.
+    for option in directive.inner().iter().filter(|option| option.name == "to") {
+        let added = option.args.iter().map(|text| add(text, &mut rule, &mut changes));
+        let failed: Vec<String> = added.filter_map(Result::err).collect();
+        let fate = match failed.is_empty() {
+            true => Fate::Carried,
+            false => Fate::missing(failed.join("; ")),
+        };
+        option.note_all(&fate, report);
+        failures.extend(failed);
+    }
+    // Field lines that replace those of the upstream.
+    let mut lines: Vec<String> = Vec::new();
+    for option in directive.inner().iter().filter(|option| option.name != "to") {
         let fate = match option.name.as_str() {
-            "to" => {
-                for text in &option.args {
-                    add(text, &mut rule);
+            "header_down" => match set_line(option) {
+                Ok(line) => {
+                    lines.push(line);
+                    Fate::changed("Weir's own errors and redirects at these paths have it, too")
                 }
-                Fate::Carried
-            }
+                Err(why) => Fate::missing(why),
+            },
+            // The only upstream has one name, which is a fixed text.
+            "header_up" if is_own_name(option) => match only_name(&rule) {
+                Some(name) => {
+                    rule.request_header.0.push(format!("Host: {name}"));
+                    Fate::Carried
+                }
+                None => Fate::missing("Weir has no variables: upstreams get one fixed `Host`"),
+            },
             _ => of_option(option, &mut rule),
         };
         option.note_all(&fate, report);
@@ -81,6 +94,13 @@ pub(super) fn read(
             path.clone()
         };
         rule.strip = strip && rule.path.contains('*');
+        if !lines.is_empty() {
+            site.header_rules.push(HeaderRule {
+                path: rule.path.clone(),
+                header: lines.clone(),
+                always: true,
+            });
+        }
         site.proxies.push(rule);
     }
     match (failures.is_empty(), changes.first()) {
@@ -88,6 +108,52 @@ pub(super) fn read(
         (true, Some(change)) => Fate::changed(change.clone()),
         (true, None) => Fate::Carried,
     }
+}
+
+/// Adds the upstream of an address to a rule, and what changes with it.
+///
+/// # Errors
+/// The address, and why Weir cannot pass requests there.
+fn add(text: &str, rule: &mut Proxy, changes: &mut Vec<String>) -> Result<(), String> {
+    let (address, change) = upstream(text).map_err(|why| format!("`{text}`: {why}"))?;
+    if rule.upstreams.len() == UPSTREAMS_MAX {
+        return Err(format!("`{text}`: a rule has at most {UPSTREAMS_MAX} upstreams"));
+    }
+    rule.upstreams.push(address);
+    rule.weights.push(1);
+    changes.extend(change);
+    Ok(())
+}
+
+/// Whether an option gives upstreams their own name as `Host`.
+fn is_own_name(option: &Directive) -> bool {
+    let names = ["{upstream_hostport}", "{http.reverse_proxy.upstream.hostport}"];
+    option.arg(0).eq_ignore_ascii_case("host") && names.contains(&option.arg(1))
+}
+
+/// Name and port of the only upstream.
+fn only_name(rule: &Proxy) -> Option<String> {
+    match rule.upstreams.as_slice() {
+        [one] => one.split_once("://").map(|(_, name)| name.to_owned()),
+        _ => None,
+    }
+}
+
+/// The line of `header_down NAME VALUE`.
+///
+/// # Errors
+/// Why Weir cannot do the same to a response.
+fn set_line(option: &Directive) -> Result<String, String> {
+    let [name, value] = option.args.as_slice() else {
+        return Err("the converter carries fields that are set".to_owned());
+    };
+    if name.starts_with(['+', '?', '>', '-']) {
+        return Err("the converter carries fields that are set".to_owned());
+    }
+    if value.contains('{') {
+        return Err("Weir has no variables: the value is a fixed text".to_owned());
+    }
+    field(name, value)
 }
 
 /// The upstream of an address in Caddy's spelling, and what changes with it.
@@ -206,7 +272,6 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
                 Err(why) => Fate::missing(why),
             },
         },
-        "header_down" => Fate::missing("the converter carries no changes of fields from upstreams"),
         "flush_interval" | "buffer_requests" | "buffer_responses" | "request_buffers"
         | "response_buffers" => Fate::unneeded("Weir streams bodies in both directions"),
         "stream_timeout" | "stream_close_delay" => {

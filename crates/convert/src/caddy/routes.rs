@@ -3,14 +3,14 @@
 //! Caddy sorts the directives of a site. Weir has an order of its own, so directives of one kind keep theirs, and a
 //! `handle` for a longer path comes before one for a shorter path.
 
-use super::matcher::{self, Matcher, Named};
+use super::matcher::{self, HIDDEN, Matcher, Named};
 use super::proxy;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Access, HeaderRule, Redirect, Site};
 use crate::pattern::is_target;
 use crate::report::Report;
-use crate::value::{field, is_site_path};
+use crate::value::{field, is_program, is_site_path};
 
 /// Name of the file for the users of `basic_auth`, beside the result.
 pub(super) const USERS: &str = "weir.htpasswd";
@@ -20,26 +20,89 @@ const TRIED_MAX: usize = 8;
 
 /// Reads the directives of a site.
 pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Vec<String>, report: &mut Report) {
-    let mut named = Named::new();
-    for definition in block.iter().filter(|one| one.name.starts_with('@')) {
-        matcher::define(definition, &mut named);
-        let fate = match &named[&definition.name] {
-            Ok(_) => Fate::Carried,
-            Err(why) => Fate::missing(why.clone()),
-        };
-        definition.note_all(&fate, report);
-    }
+    site.root = usual_root(block);
     let mut routes = Routes {
         site,
         users,
-        named,
+        named: Named::new(),
         own: Vec::new(),
         report,
     };
     routes.block(block, &Matcher::everything(), None);
-    routes.keep_own_paths();
-    if let (Err(why), Some(first)) = (routes.site.order_access(true), block.first()) {
+    if let (Err(why), Some(first)) = (routes.keep_own_paths(), block.first()) {
+        routes.report.add(&first.at, "reverse_proxy", Fate::missing(why));
+    }
+    if let (Err(why), Some(first)) = (routes.site.order_access(), block.first()) {
         routes.report.add(&first.at, "access rules", Fate::open(why));
+    }
+}
+
+/// The root of a site: that of the site itself, or the one that most of its file servers have.
+fn usual_root(block: &[Directive]) -> Option<String> {
+    let is_own = |one: &&Directive| one.name == "root" && (one.args.len() == 1 || one.arg(0) == "*");
+    if block.iter().any(|one| is_own(&one)) {
+        return None;
+    }
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut blocks: Vec<&[Directive]> = vec![block];
+    while let Some(block) = blocks.pop() {
+        for one in block {
+            blocks.push(one.inner());
+            let root = one.inner().iter().find(|option| option.name == "root");
+            let Some(root) = root.filter(|_| one.name == "file_server") else {
+                continue;
+            };
+            let root = root.arg(0).trim_end_matches('/');
+            match found.iter_mut().find(|(known, _)| known == root) {
+                Some((_, count)) => *count += 1,
+                None => found.push((root.to_owned(), 1)),
+            }
+        }
+    }
+    // The first of equally frequent ones.
+    found.reverse();
+    found
+        .into_iter()
+        .filter(|(root, _)| !root.contains('{'))
+        .max_by_key(|(_, count)| *count)
+        .map(|(root, _)| root)
+}
+
+/// Whether a target is the same URL with https.
+fn leads_home(target: &str) -> bool {
+    let rest = target
+        .strip_prefix("https://{")
+        .and_then(|rest| rest.split_once('}'));
+    let is_host = |name: &str| matches!(name, "host" | "hostport" | "http.request.host");
+    rest.is_some_and(|(name, rest)| is_host(name) && matches!(rest, "{uri}" | "{http.request.uri}"))
+}
+
+/// Whether a directive does nothing but refuse requests.
+fn refuses(directive: &Directive) -> bool {
+    match directive.name.as_str() {
+        "abort" | "error" => true,
+        "respond" => {
+            let is_error = |arg: &String| matches!(arg.parse::<u16>(), Ok(400..=599));
+            directive.args.iter().any(is_error)
+        }
+        "handle" | "route" => !directive.inner().is_empty() && directive.inner().iter().all(refuses),
+        _ => false,
+    }
+}
+
+/// Reports a directive without a form in Weir, and all in it: what limits access is open.
+fn note_lost(directive: &Directive, why: &str, report: &mut Report) {
+    let is_limit = matches!(
+        directive.name.as_str(),
+        "basic_auth" | "basicauth" | "forward_auth"
+    ) || refuses(directive);
+    let fate = match is_limit {
+        true => Fate::open(why),
+        false => Fate::missing(why),
+    };
+    report.add(&directive.at, &directive.shown(), fate);
+    for inner in directive.inner() {
+        note_lost(inner, why, report);
     }
 }
 
@@ -55,6 +118,21 @@ struct Routes<'a> {
 impl Routes<'_> {
     /// Reads directives for requests that match. `strip` is the prefix that `handle_path` removed.
     fn block(&mut self, block: &[Directive], around: &Matcher, strip: Option<&str>) {
+        // Matchers that a block defines hold in it alone.
+        let outside = self.named.clone();
+        for definition in block.iter().filter(|one| one.name.starts_with('@')) {
+            matcher::define(definition, (around, strip), &mut self.named);
+            let fate = match self.named.get(&definition.name) {
+                Some(Err(why)) if why == HIDDEN => {
+                    self.site
+                        .presume(definition, &around.patterns, crate::hidden::PASSED_ON);
+                    Fate::unneeded(HIDDEN)
+                }
+                Some(Err(why)) => Fate::missing(why.clone()),
+                _ => Fate::Carried,
+            };
+            definition.note_all(&fate, self.report);
+        }
         let mut sorted: Vec<&Directive> = block.iter().filter(|one| !one.name.starts_with('@')).collect();
         let rank = |one: &&Directive| match one.name.as_str() {
             "handle" | "handle_path" => (1, core::cmp::Reverse(one.arg(0).len())),
@@ -62,23 +140,16 @@ impl Routes<'_> {
         };
         sorted.sort_by_key(rank);
         for directive in sorted {
-            let (matcher, taken) = match matcher::of(&directive.args, around, &self.named) {
+            let (matcher, taken) = match matcher::of(&directive.args, (around, strip), &self.named) {
                 Ok(found) => found,
                 Err(why) => {
-                    let limits = matches!(
-                        directive.name.as_str(),
-                        "basic_auth" | "basicauth" | "forward_auth" | "abort"
-                    ) || (directive.name == "respond"
-                        && directive
-                            .args
-                            .iter()
-                            .any(|arg| matches!(arg.as_str(), "401" | "403" | "404")));
-                    let fate = if limits {
-                        Fate::open(why)
+                    if why.ends_with(HIDDEN) && refuses(directive) {
+                        directive.note_all(&Fate::unneeded(HIDDEN), self.report);
+                        self.site
+                            .presume(directive, &around.patterns, crate::hidden::PASSED_ON);
                     } else {
-                        Fate::missing(why)
-                    };
-                    directive.note_all(&fate, self.report);
+                        note_lost(directive, &why, self.report);
+                    }
                     continue;
                 }
             };
@@ -104,6 +175,7 @@ impl Routes<'_> {
                 }
             }
         }
+        self.named = outside;
     }
 
     /// Reads `forward_auth`: a server that decides about requests.
@@ -172,9 +244,18 @@ impl Routes<'_> {
                 Fate::unneeded("Weir compresses with brotli, zstd and gzip")
             }
             "header" => self.header(directive, args, matcher),
-            "redir" => self.redirect(args, matcher),
+            "redir" if leads_home(arg) && matcher.is_everything() && self.site.names.len() != 1 => {
+                self.site.leads_home = Some((directive.at.clone(), directive.shown()));
+                Fate::missing(
+                    "`https-redirect` is for all hosts or none, and not all of these names have a site with https",
+                )
+            }
+            "redir" => self.redirect(args, matcher, strip),
             "try_files" => self.try_files(args, matcher),
-            "rewrite" => match (arg, matcher.is_everything()) {
+            "rewrite" => match (args.last().map_or("", |page| page), matcher.is_everything()) {
+                (page, _) if page.contains('{') => Fate::missing(
+                    "Weir has no variables; `rewrite` of a `[[proxy]]` changes the path for upstreams",
+                ),
                 (page, true) if is_site_path(page) => {
                     self.site.spa = Some(page.to_owned());
                     Fate::changed(
@@ -214,6 +295,9 @@ impl Routes<'_> {
             }
             "tracing" => Fate::missing("the converter carries no tracing"),
             "intercept" => Fate::missing("Weir passes responses of upstreams on"),
+            name if ["auth", "jwt"].iter().any(|start| name.starts_with(start)) => {
+                Fate::open("the converter does not know this directive, which limits access by its name")
+            }
             _ => Fate::missing("the converter does not know this directive"),
         }
     }
@@ -268,10 +352,10 @@ impl Routes<'_> {
                         .all(|name| name.trim_start_matches('/').starts_with('.')) => {}
                 "root" => {
                     let path = option.arg(0).trim_end_matches('/');
-                    if path.contains('{') {
-                        others.push("root".to_owned());
-                    } else {
-                        self.site.root = Some(path.to_owned());
+                    match self.site.root.as_deref() {
+                        Some(root) if root == path => {}
+                        None if !path.contains('{') => self.site.root = Some(path.to_owned()),
+                        _ => others.push(format!("root {path}: Weir has one root for each host")),
                     }
                 }
                 other => others.push(other.to_owned()),
@@ -339,7 +423,7 @@ impl Routes<'_> {
         }
     }
 
-    fn redirect(&mut self, args: &[String], matcher: &Matcher) -> Fate {
+    fn redirect(&mut self, args: &[String], matcher: &Matcher, strip: Option<&str>) -> Fate {
         let (to, status) = match args {
             [to] => (to.as_str(), "302"),
             [to, status] => (to.as_str(), status.as_str()),
@@ -357,19 +441,21 @@ impl Routes<'_> {
         for from in &matcher.patterns {
             let mut target = to.replace("{scheme}", "https");
             if let [name] = self.site.names.as_slice() {
-                target = target.replace("{host}", name);
+                target = target.replace("{host}", name).replace("{hostport}", name);
             }
             for rest in ["{uri}", "{http.request.uri}", "{path}"] {
                 if let Some(start) = target.strip_suffix(rest) {
-                    target = match from.as_str() {
-                        "*" => format!("{start}*"),
-                        "/*" => format!("{start}/*"),
-                        _ => {
-                            return Fate::missing(
-                                "Weir carries over the part of the path that the star stands for, not the whole path",
-                            );
+                    // The pattern itself, whose star is the same text in both; `handle_path` took its beginning off.
+                    let path = match strip.map(|prefix| prefix.trim_end_matches(['*', '/'])) {
+                        Some(prefix) => {
+                            match from.strip_prefix(prefix).filter(|path| path.starts_with('/')) {
+                                Some(path) => path,
+                                None => return Fate::missing("the path is not below that of `handle_path`"),
+                            }
                         }
+                        None => from,
                     };
+                    target = format!("{start}{path}");
                     break;
                 }
             }
@@ -405,6 +491,11 @@ impl Routes<'_> {
                 None if is_site_path(text) => text.clone(),
                 _ => return Fate::missing(format!("`{text}` is no file that Weir can try")),
             };
+            if is_program(&file) {
+                return Fate::missing(format!(
+                    "`{text}` is a program; Weir passes requests on over HTTP only"
+                ));
+            }
             if !files.contains(&file) {
                 files.push(file);
             }
@@ -516,10 +607,13 @@ impl Routes<'_> {
     }
 
     /// Leaves the paths of redirects and of files to themselves, where an upstream has the paths around them.
-    fn keep_own_paths(&mut self) {
+    ///
+    /// # Errors
+    /// There are too many.
+    fn keep_own_paths(&mut self) -> Result<(), String> {
         let redirects = self.site.redirects.iter().map(|rule| rule.from.clone());
         let tried = self.site.tried.iter().map(|rule| rule.path.clone());
         let own: Vec<String> = redirects.chain(tried).chain(self.own.clone()).collect();
-        self.site.keep_from_upstreams(&own);
+        self.site.keep_from_upstreams(&own)
     }
 }

@@ -149,6 +149,7 @@ impl Access {
             htpasswd,
             any,
             auth: auth.map(|url| (url, Vec::new())),
+            rank: (0, 0),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where `return` and `rewrite` send a client, as a target of Weir's redirects.
 
 use crate::pattern::is_target;
-use crate::regex;
+use crate::regex::{self, Match};
 
 /// What nginx's variables are at this place.
 #[derive(Clone, Debug)]
@@ -50,18 +50,8 @@ pub(super) fn of_return(text: &str, from: &str, variables: &Variables) -> Result
     }
     for rest in ["$request_uri", "$uri$is_args$args", "$uri"] {
         if let Some(start) = text.strip_suffix(rest) {
-            if from != "*" && from != "/*" {
-                return Err(
-                    "Weir carries over the part of the path that the star stands for, not the whole path"
-                        .to_owned(),
-                );
-            }
-            // The star of `/*` lacks the slash at its front.
-            let to = match from {
-                "*" => format!("{start}*"),
-                _ => format!("{start}/*"),
-            };
-            return target(from, &to);
+            // The pattern itself, whose star is the same text in both.
+            return target(from, &format!("{start}{from}"));
         }
     }
     let text = text
@@ -78,30 +68,30 @@ fn target(from: &str, to: &str) -> Result<Goal, String> {
     }
 }
 
-/// The rules `from` and target of `rewrite EXPRESSION TEXT`.
+/// The target of `return STATUS TEXT` for the paths of an expression, whose groups the text may name.
+///
+/// # Errors
+/// Why Weir has no such target.
+pub(super) fn of_match(text: &str, from: &Match, variables: &Variables) -> Result<Goal, String> {
+    of_return(&from.fill(text)?, &from.pattern, variables)
+}
+
+/// Rules `from` and target, and how they differ from the expression.
+type Rules = (Vec<(String, Goal)>, Option<String>);
+
+/// The rules of `rewrite EXPRESSION TEXT`.
 ///
 /// # Errors
 /// Why Weir has no such rules.
-pub(super) fn of_rewrite(
-    expression: &str,
-    text: &str,
-    variables: &Variables,
-) -> Result<Vec<(String, Goal)>, String> {
-    let Some(read) = regex::read(expression) else {
-        return Err("the expression is no path pattern with one star".to_owned());
-    };
+pub(super) fn of_rewrite(expression: &str, text: &str, variables: &Variables) -> Result<Rules, String> {
+    let read = regex::read_redirect(expression)?;
     let text = text.strip_suffix('?').unwrap_or(text);
-    let star = read.group.map(|group| format!("${group}"));
-    let to = match star {
-        Some(group) if text.matches(&group).count() == 1 => text.replace(&group, "*"),
-        _ => text.to_owned(),
-    };
     let mut rules = Vec::new();
-    for from in read.patterns {
-        let goal = of_return(&to, &from, variables)?;
-        rules.push((from, goal));
+    for from in read.matches {
+        let goal = of_match(text, &from, variables)?;
+        rules.push((from.pattern, goal));
     }
-    Ok(rules)
+    Ok((rules, read.differs))
 }
 
 #[cfg(test)]
@@ -140,7 +130,16 @@ mod tests {
             ),
             ("/new", "/old", Some(Goal::To("/new".to_owned()))),
             ("/new?x=1", "/old", Some(Goal::To("/new?x=1".to_owned()))),
-            ("https://x.org$request_uri", "/a*", None),
+            (
+                "https://x.org$request_uri",
+                "/a*",
+                Some(Goal::To("https://x.org/a*".to_owned())),
+            ),
+            (
+                "https://x.org/old$uri$is_args$args",
+                "/a",
+                Some(Goal::To("https://x.org/old/a".to_owned())),
+            ),
             ("/a/$cookie_x", "/old", None),
             ("/ab", "/a*", None),
         ] {
@@ -148,7 +147,17 @@ mod tests {
         }
         assert!(of_return("https://www.$host/", "*", &variables(None)).is_err());
         let rules = of_rewrite("^/old/(.*)$", "/new/$1", &one).unwrap();
-        assert_eq!(rules, [("/old/*".to_owned(), Goal::To("/new/*".to_owned()))]);
+        let to = |from: &str, to: &str| (from.to_owned(), Goal::To(to.to_owned()));
+        assert_eq!(rules, (vec![to("/old/*", "/new/*")], None));
+        let (rules, differs) = of_rewrite("^/(a|b).html$", "https://$host/3/$1", &one).unwrap();
+        assert_eq!(
+            rules,
+            [
+                to("/a.html", "https://example.org/3/a"),
+                to("/b.html", "https://example.org/3/b")
+            ]
+        );
+        assert!(differs.is_some());
         assert!(of_rewrite("^/(.*)/(.*)$", "/$2/$1", &one).is_err());
     }
 }

@@ -34,6 +34,9 @@ impl Level {
         if block.iter().any(|directive| directive.name == "proxy_set_header") {
             level.proxy.clear_fields();
         }
+        if block.iter().any(|directive| directive.name == "access_log") {
+            level.site.log = None;
+        }
         level.limits = self.limits.inside();
         level
     }
@@ -92,6 +95,12 @@ impl Level {
             "charset" => Fate::missing(
                 "Weir sends `charset=utf-8` with text types; `[types]` sets others by extension",
             ),
+            "default_type" if arg.contains('/') && arg != "application/octet-stream" => {
+                site.media_type("", arg);
+                Fate::changed(
+                    "for names without an extension; those of unknown extensions are `application/octet-stream`",
+                )
+            }
             "default_type" => Fate::unneeded(
                 "files of unknown extensions are `application/octet-stream`; `[types]` sets the type of an extension",
             ),
@@ -281,7 +290,6 @@ pub(super) fn global(directive: &Directive, server: &mut Server) -> Option<Fate>
         },
         "http2" if arg == "off" => once(server, "http2", "\"off\""),
         "http2" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
-        "access_log" => log::access(directive, server),
         "log_format" => log::format(directive, server),
         _ => return trusted::read(directive, server),
     })

@@ -7,11 +7,13 @@ use super::plain;
 use super::upstream::{self, Groups};
 use crate::directive::Directive;
 use crate::fate::Fate;
+use crate::hidden;
 use crate::model::{Access, HeaderRule, Redirect, Server, Site};
 use crate::pattern::pattern;
+use crate::regex::Match;
 use crate::report::Report;
 use crate::upstream::set;
-use crate::value::is_site_path;
+use crate::value::{is_program, is_site_path};
 
 /// Most files that a rule of Weir tries.
 const TRIED_MAX: usize = 8;
@@ -64,8 +66,11 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
     for (directive, place) in &places {
         let before = site.proxies.len();
         location(directive, place, block, around, site, &mut header_rules, cx);
-        if site.proxies.len() > before {
-            site.keep_from_upstreams(&own);
+        if site.proxies.len() > before
+            && let Err(why) = site.keep_from_upstreams(&own)
+        {
+            cx.report
+                .add(&directive.at, &directive.shown(), Fate::missing(why));
         }
         let answers_itself = |inner: &Directive| {
             matches!(
@@ -87,16 +92,8 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
 
 /// Reports a block, and all in it, as missing.
 pub(super) fn refuse(block: &Directive, why: &str, report: &mut Report) {
-    let limits = [
-        "allow",
-        "deny",
-        "auth_basic",
-        "auth_basic_user_file",
-        "internal",
-        "auth_request",
-    ];
     let refuses = block.name == "return" && matches!(block.arg(0), "401" | "403" | "404" | "410" | "444");
-    let is_limit = limits.contains(&block.name.as_str()) && block.arg(0) != "off";
+    let is_limit = plain::limits(&block.name) && block.arg(0) != "off";
     let fate = match is_limit || refuses {
         true => Fate::open(why),
         false => Fate::missing(why),
@@ -128,19 +125,25 @@ fn location(
     let says_no =
         |directive: &Directive| directive.name == "return" && matches!(directive.arg(0), "403" | "404");
     if place.is_hidden && (said.access.admits_nobody() || block.inner().iter().any(says_no)) {
-        let why = "names that begin with a dot get 404 unless `hidden` is set";
-        for directive in [std::slice::from_ref(block), block.inner()].concat() {
-            cx.report
-                .add(&directive.at, &directive.shown(), Fate::unneeded(why));
-        }
+        let is_known = siblings
+            .iter()
+            .any(|one| one.name == "location" && one.args.iter().any(|arg| arg.contains("/.well-known")));
+        let fate = hidden::fate(block.args.last().map_or("", |text| text), is_known);
+        block.note_all(&fate, cx.report);
+        site.presume(block, &["*".to_owned()], hidden::PASSED_ON);
         return;
     }
     if place.patterns.is_empty() {
-        return refuse(block, "its paths are no patterns with at most one `*`", cx.report);
+        let why = match &place.why {
+            Some(why) => why.clone(),
+            None => format!("`{}` is no path pattern of Weir", block.args.join(" ")),
+        };
+        return refuse(block, &why, cx.report);
     }
-    let fate = match place.any_case && !said.access.is_said() {
-        true => Fate::changed("Weir tells upper and lower case apart"),
-        false => Fate::Carried,
+    let fate = match (&place.differs, place.any_case && !said.access.is_said()) {
+        (Some(differs), _) => Fate::changed(differs.clone()),
+        (None, true) => Fate::changed("Weir tells upper and lower case apart"),
+        (None, false) => Fate::Carried,
     };
     cx.report.add(&block.at, &block.shown(), fate);
 
@@ -327,15 +330,16 @@ impl<'a> Own<'a> {
                 Some(fate) => fate,
                 None => plain::fate(&directive.name)
                     .or_else(|| level::global(directive, cx.server))
-                    .unwrap_or_else(|| Fate::missing("the converter does not know this directive")),
+                    .unwrap_or_else(|| plain::unknown(&directive.name)),
             },
         })
     }
 
     fn answer(&self, directive: &Directive, site: &mut Site, cx: &mut Context<'_>) -> Fate {
         let mut fate = Fate::Carried;
-        for path in &self.place.patterns {
-            fate = returns(directive, path, site, &cx.variables, cx.server);
+        for from in self.place.matches() {
+            // The worst one counts.
+            fate = fate.min(returns(directive, &from, site, &cx.variables, cx.server));
         }
         fate
     }
@@ -371,7 +375,7 @@ impl<'a> Own<'a> {
 /// Reads `return` for a path.
 pub(super) fn returns(
     directive: &Directive,
-    from: &str,
+    from: &Match,
     site: &mut Site,
     variables: &Variables,
     server: &mut Server,
@@ -382,11 +386,11 @@ pub(super) fn returns(
         (Err(_), _) => return Fate::missing("this is not a status"),
     };
     match status {
-        301 | 302 | 303 | 307 | 308 => match goal::of_return(text, from, variables) {
+        301 | 302 | 303 | 307 | 308 => match goal::of_match(text, from, variables) {
             Ok(Goal::To(to)) => {
                 let keeps_query = text.contains("$request_uri") || text.contains("$args");
                 site.redirects.push(Redirect {
-                    from: from.to_owned(),
+                    from: from.pattern.clone(),
                     to,
                     status,
                 });
@@ -402,7 +406,7 @@ pub(super) fn returns(
             Err(why) => Fate::missing(why),
         },
         400..=599 => {
-            site.access.push(Access::nobody(from));
+            site.access.push(Access::nobody(&from.pattern));
             match status {
                 403 => Fate::Carried,
                 _ => Fate::changed("Weir answers 403"),
@@ -427,8 +431,15 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
             );
         }
     };
+    if crate::regex::is_slash_removal(expression, text) {
+        site.remove_slashes();
+        return match status {
+            301 => Fate::Carried,
+            _ => Fate::changed("`trailing-slash` redirects with 301"),
+        };
+    }
     match goal::of_rewrite(expression, text, variables) {
-        Ok(rules) => {
+        Ok((rules, differs)) => {
             for (from, goal) in rules {
                 let Goal::To(to) = goal else {
                     return Fate::missing(
@@ -437,7 +448,7 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
                 };
                 site.redirects.push(Redirect { from, to, status });
             }
-            Fate::Carried
+            differs.map_or(Fate::Carried, Fate::changed)
         }
         Err(why) => Fate::missing(why),
     }
@@ -481,6 +492,11 @@ pub(super) fn try_files(
                 ));
             }
         };
+        if is_program(&file) {
+            return Fate::missing(format!(
+                "`{text}` is a program; Weir passes requests on over HTTP only"
+            ));
+        }
         if !files.contains(&file) {
             files.push(file);
         }

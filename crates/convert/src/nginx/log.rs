@@ -1,10 +1,9 @@
 //! `log_format` and `access_log`: the file, and the template of its lines.
 
-use super::level::once;
+use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Server;
-use crate::value::quote;
 
 /// Variables of nginx, Weir's, and whether the unit differs.
 const VARIABLES: &[(&str, &str, bool)] = &[
@@ -90,22 +89,18 @@ fn template(text: &str) -> Result<(String, bool), String> {
     Ok((out, units_differ))
 }
 
-/// Reads `access_log`.
-pub(super) fn access(directive: &Directive, server: &mut Server) -> Fate {
+/// Reads `access_log` of `http` or a server.
+pub(super) fn access(directive: &Directive, log: &mut Option<Log>, server: &mut Server) -> Fate {
     let path = directive.arg(0);
     if path == "off" {
-        return Fate::changed(
-            "the log has all paths; `access-log = false` in a `[[host]]` is none for that host",
-        );
+        return access_log::set(log, Log::Off, Fate::Carried);
     }
     if path.contains('$') || path.starts_with("syslog:") {
-        return Fate::missing("the access log is one file, or `-` for standard output");
+        return Fate::missing(format!(
+            "`{path}` is no file of one name, and no `-` for standard output"
+        ));
     }
     let path = if path == "/dev/stdout" { "-" } else { path };
-    let fate = once(server, "access-log", &quote(path));
-    if fate != Fate::Carried {
-        return fate;
-    }
     let format = directive.arg(1);
     if let Some(template) = server.log_templates.get(format).cloned() {
         if template.contains("$rtt_us") {
@@ -114,16 +109,14 @@ pub(super) fn access(directive: &Directive, server: &mut Server) -> Fate {
         if template.contains("$request_id") || template.contains("${request_id}") {
             server.key("request-id", "true");
         }
-        return once(server, "log-template", &quote(&template));
+        return access_log::set(log, Log::of_template(path, &template), Fate::Carried);
     }
-    match format {
-        "" | "combined" => Fate::Carried,
-        format if format.contains("json") => {
-            server.key("log-format", "\"json\"");
-            Fate::changed("in Weir's JSON format")
-        }
-        _ => Fate::changed("in the `combined` format"),
-    }
+    let (format, fate) = match format {
+        "" | "combined" => ("combined", Fate::Carried),
+        format if format.contains("json") => ("json", Fate::changed("in Weir's JSON format")),
+        _ => ("combined", Fate::changed("in the `combined` format")),
+    };
+    access_log::set(log, Log::of_format(path, format), fate)
 }
 
 #[cfg(test)]

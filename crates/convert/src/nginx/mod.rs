@@ -18,6 +18,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
 use crate::model::{Redirect, Server, Site};
+use crate::regex::Match;
 use crate::report::{At, Report, Unreadable};
 use crate::value::is_host_name;
 use goal::{Goal, Variables};
@@ -116,11 +117,14 @@ fn of_http(directive: &Directive, level: &mut Level, server: &mut Server) -> Fat
         // For upstreams, and for the bodies that Weir discards.
         return level.read(directive).unwrap_or(Fate::Carried);
     }
+    if directive.name == "access_log" {
+        return log::access(directive, &mut level.site.log, server);
+    }
     level
         .read(directive)
         .or_else(|| level::global(directive, server))
         .or_else(|| plain::fate(&directive.name))
-        .unwrap_or_else(|| Fate::missing("the converter does not know this directive"))
+        .unwrap_or_else(|| plain::unknown(&directive.name))
 }
 
 /// A `server` block.
@@ -132,8 +136,6 @@ struct Draft {
     is_default: bool,
     /// Whether all requests are redirected to https at the host of the request, or at this one.
     secures: Option<Option<String>>,
-    /// The host that all requests are redirected to with https.
-    leads: Option<String>,
 }
 
 impl Draft {
@@ -162,7 +164,6 @@ fn server(
         listens: Vec::new(),
         is_default: false,
         secures: None,
-        leads: None,
     };
     let mut has_ssl = false;
     for directive in block.inner() {
@@ -246,15 +247,15 @@ fn server(
                 _ if draft.secures.is_some() => {
                     Fate::unneeded("all requests in cleartext are redirected to https")
                 }
-                Ok(Goal::To(to)) => {
-                    let host = to.strip_prefix("https://").and_then(|to| to.strip_suffix('*'));
-                    draft.leads = host.filter(|host| is_host_name(host)).map(str::to_owned);
-                    location::returns(directive, "*", &mut draft.site, &variables, server)
+                Ok(Goal::To(_)) | Err(_) => {
+                    location::returns(directive, &Match::plain("*"), &mut draft.site, &variables, server)
                 }
-                Err(_) => location::returns(directive, "*", &mut draft.site, &variables, server),
             },
-            "rewrite" => match goal::of_rewrite(directive.arg(0), directive.arg(1), &variables).as_deref() {
-                Ok([(from, Goal::Secure(host))]) if from == "*" && !is_secure => {
+            "rewrite" => match goal::of_rewrite(directive.arg(0), directive.arg(1), &variables)
+                .as_ref()
+                .map(|(rules, differs)| (&rules[..], differs))
+            {
+                Ok(([(from, Goal::Secure(host))], _)) if from == "*" && !is_secure => {
                     draft.secures = Some(host.clone());
                     Fate::changed("`https-redirect` answers with 308")
                 }
@@ -265,6 +266,13 @@ fn server(
         };
         report.add(&directive.at, &directive.shown(), fate);
     }
+    // nginx redirects by the server's own rules before it chooses a location.
+    let early: Vec<String> = draft
+        .site
+        .redirects
+        .iter()
+        .map(|rule| rule.from.clone())
+        .collect();
     let mut cx = Context {
         groups,
         variables,
@@ -272,11 +280,22 @@ fn server(
         server,
     };
     location::locations(block.inner(), &level, &mut draft.site, &mut cx);
+    if let Err(why) = draft.site.keep_from_upstreams(&early) {
+        report.add(&block.at, "rewrite", Fate::missing(why));
+    }
     if level.access.is_said() {
         draft.site.access.push(level.access.rule("/*"));
     }
     draft.site.limits.extend(around.limits.of("/*"));
     draft.site.limits.extend(level.limits.of("/*"));
+    // nginx sends the lines of a server with redirects, too; Weir sends only those of rules with `always`.
+    let site = &mut draft.site;
+    if site.redirects.iter().any(|rule| rule.from == "*") {
+        site.header_always.append(&mut site.header);
+    } else if !site.header.is_empty() && !site.redirects.is_empty() {
+        let why = "Weir sends them with files, not with redirects; a `[[header-rule]]` with `always = true` is for both";
+        report.add(&block.at, "add_header and expires", Fate::changed(why));
+    }
     drafts.push(draft);
     drafts
 }
@@ -309,8 +328,9 @@ fn of_server(directive: &Directive, level: &mut Level, server: &mut Server) -> F
             server.key("http3", if directive.arg(0) == "on" { "true" } else { "false" });
             Fate::Carried
         }
-        _ if directive.name != "types" && directive.block.is_some() => plain::fate(&directive.name)
-            .unwrap_or_else(|| Fate::missing("the converter does not know this block")),
+        _ if directive.name != "types" && directive.block.is_some() => {
+            plain::fate(&directive.name).unwrap_or_else(|| plain::unknown(&directive.name))
+        }
         _ => of_http(directive, level, server),
     }
 }
@@ -411,7 +431,7 @@ fn condition(
                     ],
                     ..(*one).clone()
                 },
-                "*",
+                &Match::plain("*"),
                 &mut site,
                 &variables,
                 server,
@@ -423,7 +443,6 @@ fn condition(
                 listens: draft.listens.clone(),
                 is_default: false,
                 secures: None,
-                leads: None,
             };
             (fate, Some(host))
         }
@@ -459,8 +478,9 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
         .flat_map(|draft| draft.site.names.clone())
         .collect();
     for draft in &mut drafts {
-        if let Some(host) = draft.leads.take_if(|host| secured.contains(host)) {
-            draft.secures = Some(Some(host));
+        let host = leads(&draft.site).filter(|host| secured.contains(host));
+        if host.is_some() && !draft.is_secure() {
+            draft.secures = Some(host);
         }
     }
     let secures = |draft: &Draft| draft.secures.is_some() && !draft.is_secure();
@@ -502,6 +522,20 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
             }
             continue;
         }
+        // Of two blocks for one name, that with TLS is its site, wherever it is in the file.
+        if !draft.is_secure() {
+            let twins = crate::twins::leave(&mut draft.site.names, &secured);
+            if !twins.is_empty() {
+                let fate = match server.has("https-redirect") {
+                    true => Fate::changed("`https-redirect` answers all requests in cleartext, with 308"),
+                    false => Fate::missing(crate::twins::why("server block", &twins)),
+                };
+                report.add(&draft.at, &format!("server {}", twins.join(" ")), fate);
+                if draft.site.names.is_empty() {
+                    continue;
+                }
+            }
+        }
         draft.site.certificates.dedup();
         sites.push((draft.at, draft.is_default, draft.site));
     }
@@ -538,6 +572,22 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
             Fate::missing("no address has TLS, so `http3` is off"),
         );
     }
+}
+
+/// The host that a site redirects everything to, over https.
+fn leads(site: &Site) -> Option<String> {
+    // What other locations do is more than a redirect.
+    if !site.proxies.is_empty() || !site.tried.is_empty() || !site.access.is_empty() {
+        return None;
+    }
+    let rule = site.redirects.first()?;
+    let to = rule.to.strip_prefix("https://")?;
+    let host = match rule.from.as_str() {
+        "*" => to.strip_suffix('*'),
+        "/*" => to.strip_suffix("/*"),
+        _ => None,
+    };
+    host.filter(|host| is_host_name(host)).map(str::to_owned)
 }
 
 /// Whether a site redirects everything.

@@ -1,8 +1,9 @@
 //! Which paths a `location` stands for, and in which order locations are tried.
 
 use crate::directive::Directive;
+use crate::hidden;
 use crate::pattern::pattern;
-use crate::regex;
+use crate::regex::{self, Match};
 use core::cmp::Reverse;
 
 /// The paths of a location.
@@ -10,6 +11,12 @@ use core::cmp::Reverse;
 pub(super) struct Place {
     /// Patterns; empty if Weir has none for the location.
     pub(super) patterns: Vec<String>,
+    /// The patterns of an expression with what its groups capture, in the same order.
+    matches: Vec<Match>,
+    /// How the patterns differ from the expression.
+    pub(super) differs: Option<String>,
+    /// Why Weir has no patterns for the location.
+    pub(super) why: Option<String>,
     /// The text of a location that is a prefix.
     pub(super) prefix: Option<String>,
     /// Whether nginx compares without regard to case.
@@ -33,6 +40,9 @@ impl Place {
         };
         let mut place = Place {
             patterns: Vec::new(),
+            matches: Vec::new(),
+            differs: None,
+            why: None,
             prefix: None,
             any_case: kind == "~*",
             is_hidden: false,
@@ -49,9 +59,18 @@ impl Place {
             }
             "~" | "~*" => {
                 place.rank = (2, Reverse(0));
-                place.is_hidden = is_hidden(text);
-                if let Some(read) = regex::read(text) {
-                    place.patterns = read.patterns;
+                place.is_hidden = hidden::is_hidden(text);
+                let read = match is_redirect(location) {
+                    true => regex::read_redirect(text),
+                    false => regex::read(text),
+                };
+                match read {
+                    Ok(read) => {
+                        place.differs.clone_from(&read.differs);
+                        place.matches.clone_from(&read.matches);
+                        place.patterns = read.patterns();
+                    }
+                    Err(why) => place.why = Some(why),
                 }
             }
             _ => {
@@ -70,7 +89,16 @@ impl Place {
         self.name = None;
         self.is_for_missing = true;
         self.patterns = patterns;
+        self.matches.clear();
         self.rank = (4, Reverse(0));
+    }
+
+    /// The patterns, with what the groups of the expression capture.
+    pub(super) fn matches(&self) -> Vec<Match> {
+        match self.matches.is_empty() {
+            true => self.patterns.iter().map(|path| Match::plain(path)).collect(),
+            false => self.matches.clone(),
+        }
     }
 
     /// Locations with a lower rank are tried first; equal ones in the order of the file.
@@ -95,20 +123,11 @@ fn split(text: &str) -> (&str, &str) {
         .unwrap_or(("", text))
 }
 
-/// Whether an expression matches only paths with a name that begins with a dot.
-fn is_hidden(expression: &str) -> bool {
-    let text = expression.trim_start_matches('^');
-    [
-        r"/\.",
-        r"(^|/)\.",
-        r"(/|^)\.",
-        r"\.ht",
-        r"(?:^|/)\.",
-        r".*/\.",
-        r"\/\.",
-    ]
-    .iter()
-    .any(|start| text.starts_with(start))
+/// Whether a location does nothing but redirect.
+fn is_redirect(location: &Directive) -> bool {
+    let redirects =
+        |one: &Directive| one.name == "return" && matches!(one.arg(0), "301" | "302" | "303" | "307" | "308");
+    !location.inner().is_empty() && location.inner().iter().all(redirects)
 }
 
 #[cfg(test)]

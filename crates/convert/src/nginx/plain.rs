@@ -8,6 +8,20 @@ const CACHE: &str = "`[proxy.cache]` has sizes, `disk` and times; the converter 
 const OTHER_PROTOCOL: &str =
     "Weir passes requests on over HTTP only; put an HTTP server before the application";
 
+/// Whether a directive limits access by its name: one of nginx, or of a module that the converter does not know.
+pub(super) fn limits(name: &str) -> bool {
+    let starts = ["auth_", "access_by_", "modsecurity"];
+    matches!(name, "allow" | "deny" | "internal") || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// The fate of a directive that the converter does not know.
+pub(super) fn unknown(name: &str) -> Fate {
+    match limits(name) {
+        true => Fate::open("the converter does not know this directive, which limits access by its name"),
+        false => Fate::missing("the converter does not know this directive"),
+    }
+}
+
 /// Names, separated by spaces; whether Weir needs no line for them; the reason.
 const PLAIN: &[(&str, bool, &str)] = &[
     (

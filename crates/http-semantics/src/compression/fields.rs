@@ -1,7 +1,7 @@
 //! Decoded fields: one text and the lengths within it; how large a list of them may be.
 
 /// Names and values in the order received.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fields {
     text: Vec<u8>,
     /// Length of the name, length of the value.
@@ -27,6 +27,12 @@ impl Fields {
             rest = after;
             (name, value)
         })
+    }
+
+    /// Bytes of all names and values.
+    #[inline]
+    pub fn text_len(&self) -> usize {
+        self.text.len()
     }
 
     /// Number of fields.

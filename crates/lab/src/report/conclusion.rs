@@ -26,14 +26,20 @@ pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
                 Some(false) => format!("does not hold {world}"),
                 None => format!("is undecided {world}"),
             };
+            let (simulated, measured) = match study.is_since() {
+                true => ("in the simulation", "on this machine"),
+                false => ("then", "now"),
+            };
             format!(
                 "{} {} and {}.",
                 one.claims.join(" with "),
-                word(then, "then"),
-                word(now, "now")
+                word(then, simulated),
+                word(now, measured)
             )
         };
-        all.push(one.says(then, now).map_or_else(general, str::to_owned));
+        // Sentences on the protocols since are about this machine: their simulation is not of another time.
+        let told = then.filter(|_| !study.is_since());
+        all.push(one.says(told, now).map_or_else(general, str::to_owned));
     }
     if let [others @ .., last] = undecided.as_slice() {
         let others = match others {
@@ -46,7 +52,8 @@ pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
     all
 }
 
-/// Whether a claim holds in the document's time: simulated, or by its formulas.
+/// Whether a claim holds in the document's time: simulated, or by its formulas. For a claim on the protocols since: whether
+/// it holds in the simulation, which is of today.
 pub(super) fn then(entry: &Entry) -> Option<bool> {
     decided(entry, World::Simulated).or_else(|| decided(entry, World::Model))
 }
@@ -73,7 +80,7 @@ fn all_hold(claims: &[&&Entry], holds: fn(&Entry) -> Option<bool>) -> Option<boo
     }
 }
 
-/// How many claims hold then and now. The study of the protocols since has no world of then.
+/// How many claims hold then and now. The simulation of the protocols since is of today: its claims are counted apart.
 fn count(entries: &[&Entry], is_since: bool) -> String {
     let is_tested = |entry: &&Entry| entry.views.keys().any(|world| *world != World::Published);
     if !entries.iter().any(is_tested) {
@@ -94,8 +101,20 @@ fn count(entries: &[&Entry], is_since: bool) -> String {
         some => format!("; {} by construction or by an assumption", hold(some)),
     };
     if is_since {
+        let simulated = entries
+            .iter()
+            .filter(is_evidence)
+            .filter(|entry| then(entry).is_some())
+            .count();
+        let simulated = match simulated {
+            0 => String::new(),
+            some => format!(
+                "; of {some} that the simulation decides, {} there",
+                hold(number(then))
+            ),
+        };
         return format!(
-            "Of {} claims, {} on this machine{rest}.",
+            "Of {} claims, {} on this machine{simulated}{rest}.",
             entries.len(),
             hold(number(now))
         );

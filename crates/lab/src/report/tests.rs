@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::ledger;
-use crate::observation::World;
+use crate::observation::{Observation, World};
 use crate::plan::Plan;
 use crate::record::Record;
 use crate::record::tests::head;
@@ -416,6 +416,55 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
     assert!(snippet(&material_both).starts_with(
         "Of 41 claims: 2 reproduced; 39 not judged. Of 14 claims on the protocols since: 14 not judged (weir 0"
     ));
+}
+
+/// What is simulated for the protocols since is of today: no report calls it then.
+#[test]
+fn the_simulation_of_the_protocols_since_is_not_of_then() {
+    let (name, text) = crate::plan::EMBEDDED[5];
+    let plan = Plan::parse(name, text).expect("a plan");
+    let mut study = Study::new(name, text, plan, BTreeMap::new()).expect("a study");
+    let mut add = |world, mode: &str, packets| {
+        for network in ["lan", "wan", "4g"] {
+            for test in ["first_time", "cache_validation"] {
+                let labels = [
+                    ("network", network),
+                    ("test", test),
+                    ("mode", mode),
+                    ("loss", "0%"),
+                ];
+                let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                study.known.push(Observation {
+                    world,
+                    measure: "packets".to_owned(),
+                    labels: labels.into(),
+                    value: packets,
+                    source: format!("{mode}.jsonl"),
+                });
+            }
+        }
+    };
+    for (world, each) in [(World::Simulated, 600.0), (World::Measured, 150.0)] {
+        add(world, "h1-each", each);
+        add(world, "h1-pipelined", 100.0);
+    }
+    // Nothing is missing of the rules' combinations, so a part of the plan does not leave them open.
+    study.planned.clear();
+    let studies = [study];
+    let ledger = ledger(&studies);
+    assert_eq!(ledger[0].verdict, Verdict::SimulatedOnly, "{}", ledger[0].reason);
+    let entries: Vec<&Entry> = ledger.iter().collect();
+    let all = conclusion::sentences(&studies[0], &entries);
+    assert_eq!(
+        all[0],
+        "Of 14 claims, 0 hold on this machine; of 2 that the simulation decides, 2 hold there."
+    );
+    assert!(
+        all[1].starts_with("On at least one network, one connection saves fewer packets"),
+        "{all:?}"
+    );
+    let html = page(&material(&studies, &ledger, Raw::Files));
+    assert!(html.contains("<th>Simulated<th>Aged<th>Now") && !html.contains("<th>Then<"));
 }
 
 #[test]

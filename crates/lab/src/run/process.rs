@@ -219,17 +219,23 @@ impl Server {
 
     fn peer(place: Place<'_>, words: &[String]) -> Result<Server, String> {
         let name = &words[0];
-        let start = match words {
-            [_] => None,
-            [_, start] => Some(
-                start
-                    .parse()
-                    .map_err(|_| format!("`{start}` is no number of processes to begin with"))?,
+        let (start, directives) = match words {
+            [_, start, directives @ ..] if directives.is_empty() || name.starts_with("apache") => (
+                Some(
+                    start
+                        .parse()
+                        .map_err(|_| format!("`{start}` is no number of processes to begin with"))?,
+                ),
+                directives,
             ),
-            _ => return Err(format!("{name} takes one word, the processes to begin with")),
+            [_, ..] if words.len() > 1 => return Err(format!("only Apache takes directives, not {name}")),
+            _ => (None, &[][..]),
         };
         let port = peer::free_port()?;
-        let peer = peer::prepare(name, start, port, place.root, place.scratch, place.is_root)?;
+        let mut peer = peer::prepare(name, start, port, place.root, place.scratch, place.is_root)?;
+        // Read after the file, as if they were its last lines.
+        let after = |directive: &String| ["-c".to_owned(), directive.clone()];
+        peer.words.extend(directives.iter().flat_map(after));
         // Apache signals its whole process group, so it must not share ours; and only a signal that it can handle
         // lets it end its children.
         let child = command(place.before, &peer.program, "TERM")

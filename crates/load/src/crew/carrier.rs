@@ -244,13 +244,13 @@ impl Crew {
         }
     }
 
-    /// Whether the carrier of this line is in its TLS handshake.
+    /// Whether the handshake of this line's carrier is not complete: that of TLS, or of QUIC, which opens with it.
     pub(super) fn is_carrier_shaking(&self, line: u32) -> bool {
         let carrier = self
             .carriers
             .get(self.carrier_of(line))
             .and_then(Option::as_deref);
-        carrier.is_some_and(|carrier| carrier.shaking.is_some())
+        carrier.is_some_and(|carrier| carrier.opening.is_some() || carrier.shaking.is_some())
     }
 
     /// Processes bytes of a carrier's connection.

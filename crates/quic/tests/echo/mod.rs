@@ -3,6 +3,7 @@
 use quic::Limits;
 use quic::endpoint::Shared;
 use runtime::Unshared;
+use runtime::memory::Budget;
 use runtime::session::{Ask, Dialing, NoJob, PeerEvent, Ticket, Upstream};
 use runtime::streams::{self, Input, Service, Session, Transport, Wanted};
 use std::collections::{BTreeMap, VecDeque};
@@ -131,6 +132,9 @@ impl Session for Echo {
 pub(crate) struct Echoes {
     pub(crate) retried: AtomicUsize,
     pub(crate) handshakes: Handshakes,
+    pub(crate) budget: Arc<Budget>,
+    /// How often it was asked to close what it keeps idle.
+    pub(crate) spared: AtomicUsize,
 }
 
 impl Service for Echoes {
@@ -147,8 +151,17 @@ impl Service for Echoes {
         })
     }
 
+    fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.budget)
+    }
+
     fn dialing(&self) -> Option<Dialing> {
         Some(Dialing::default())
+    }
+
+    fn close_idle(&self) -> bool {
+        self.spared.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
     fn retried(&self, _: &mut Cx) {

@@ -19,6 +19,7 @@ use crate::manner::Writing;
 use crate::peer::{Ask, Dialing, Parcel, PeerEvent, PeerLoss, Upstream};
 use crate::session::{Loss, Service, Ticket};
 use crate::timer::Wheel;
+use foldhash::fast::RandomState;
 use parked::Parked;
 use shared::{Shared, Sharing};
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ pub(crate) struct Peers<O> {
     /// By slot of the back end.
     table: Table<Peer<O>>,
     /// Those of each session.
-    of: HashMap<O, Vec<(Ticket, Id)>>,
+    of: HashMap<O, Vec<(Ticket, Id)>, RandomState>,
     /// Those that no session uses.
     parked: Parked,
     /// Those that several sessions use.
@@ -115,7 +116,7 @@ pub(crate) struct Ground<'g, B> {
     pub(crate) backend: &'g mut B,
     /// Its entries are slots of the back end.
     pub(crate) wheel: &'g mut Wheel,
-    /// The service, if it may have connections of its own that nobody uses.
+    /// The service or the endpoint, if it may have connections of its own that nobody uses.
     pub(crate) spare: Option<&'g dyn Spare>,
     pub(crate) writing: Writing,
     /// The event loop is about to end: nothing is parked.
@@ -168,7 +169,7 @@ impl<O: Copy + Eq + Hash> Peers<O> {
     pub(crate) fn new(bounds: Option<Dialing>) -> Peers<O> {
         Peers {
             table: Table::new(),
-            of: HashMap::new(),
+            of: HashMap::default(),
             parked: Parked::default(),
             sharing: Sharing::default(),
             bounds,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use units::Duration;
 use units::Word as _;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Server {
     handle: Option<Handle>,
@@ -390,11 +390,11 @@ fn files_are_sent_whole_whether_in_memory_or_not() {
             let client = server.connect();
             let file = server.toy.file.as_ref().unwrap();
             rustix::fs::fsync(file).unwrap();
-            for round in 0..2 {
-                if round == 1 {
-                    file.cool();
-                }
-                let was_cold = !file.is_resident(0, LEN as u64);
+            let is_in_memory = || file.is_resident(0, LEN as u64);
+            // How many reads had to wait for the disk.
+            let ask_for_it = || -> u64 {
+                let cold = || -> u64 { server.handle().counts().map(|counts| counts.cold_reads).sum() };
+                let before = cold();
                 send(&client, &format!("file {LEN}\necho end\n"));
                 let got = read_exactly(&client, 5 + LEN + 4);
                 assert!(
@@ -404,9 +404,26 @@ fn files_are_sent_whole_whether_in_memory_or_not() {
                         .all(|(i, &b)| b == (i % 251) as u8)
                 );
                 assert_eq!(&got[5 + LEN..], b"end\n");
-                let cold: u64 = server.handle().counts().map(|counts| counts.cold_reads).sum();
-                let loops = server.strategy.io() != Io::Blocking;
-                assert_eq!(cold > 0, loops && round == 1 && was_cold);
+                cold() - before
+            };
+            let was_in_memory = is_in_memory();
+            let cold = ask_for_it();
+            // A machine that is short of memory may have taken it back meanwhile.
+            if was_in_memory && is_in_memory() {
+                assert_eq!(cold, 0, "{:?}", server.strategy);
+            }
+            // The look at what is in memory may make the kernel read the rest before the server looks.
+            let is_blocking = server.strategy.io() == Io::Blocking;
+            let mut forgotten = 0;
+            let has_waited = (0..if is_blocking { 1 } else { 20 }).any(|_| {
+                file.cool();
+                forgotten += u32::from(!is_in_memory());
+                ask_for_it() > 0
+            });
+            match is_blocking {
+                true => assert!(!has_waited, "who blocks waits where it reads"),
+                false if forgotten == 0 => println!("skipped: this file system forgets nothing"),
+                false => assert!(has_waited, "{:?}: a helper reads what is cold", server.strategy),
             }
         },
     );

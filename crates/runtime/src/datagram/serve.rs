@@ -22,10 +22,9 @@ use crate::clock;
 use crate::concurrency::blocking_pool::{BlockingPool, Finished, Hand, Inbox, JobId, Work};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
-use crate::sys::{Arrivals, Sending, prepare_datagrams, probe_paths, send_datagrams};
+use crate::sys::{Arrivals, path_mtu, prepare_datagrams, probe_paths, send_datagrams};
 use core::fmt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -40,10 +39,6 @@ use units::{Duration, Instant};
 const BATCHES_MAX: u32 = 8;
 /// Calls of `poll` before datagrams that arrived have their turn.
 const POLLS_MAX: u32 = 16;
-
-/// Bytes that a socket keeps for a worker that is busy: some 3,000 packets. What does not fit is lost, and its sender waits a
-/// second or more before it sends again, if it was a connection's first.
-pub const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Other programs that share a socket: those that drain after upgrades in place, and a successor that starts. Beyond, the
 /// relay that was added first goes, and with it the connections of that program.
@@ -385,60 +380,6 @@ impl Handle {
         }
         result
     }
-}
-
-/// Sockets for so many workers at one address: the kernel spreads peers over them by address and port
-/// (`SO_REUSEPORT`, socket(7)). Port 0: one that the system chooses, the same for all. With `both_families`, `[::]` receives
-/// over IPv4, too.
-///
-/// # Errors
-/// What the system says to the address. A port that another program has is refused, even if that program would share it.
-pub fn bind(address: SocketAddr, workers: usize, both_families: bool) -> io::Result<Vec<UdpSocket>> {
-    let mut address = address;
-    let mut sockets = Vec::new();
-    for number in 0..workers.max(1) {
-        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        if number > 0 {
-            socket.set_reuse_port(true)?;
-        }
-        if address.is_ipv6() {
-            socket.set_only_v6(!both_families)?;
-        }
-        // The system gives less if its limit is lower; the caller can ask.
-        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-        socket.bind(&address.into())?;
-        if workers > 1 {
-            // Of the first only after the bind: it must not share the port with another program. From now on, the others
-            // may join it.
-            socket.set_reuse_port(true)?;
-        }
-        let socket = UdpSocket::from(socket);
-        address = socket.local_addr()?;
-        sockets.push(socket);
-    }
-    Ok(sockets)
-}
-
-/// The address of a UDP socket that another program has bound and passed to this one; `None` if it is no such socket. Gives
-/// it the options of our own.
-pub fn adopt(socket: &OwnedFd) -> Option<SocketAddr> {
-    let socket = socket2::SockRef::from(socket);
-    let is_udp = socket.r#type().ok()? == Type::DGRAM && socket.protocol().ok()? == Some(Protocol::UDP);
-    if !is_udp || socket.peer_addr().is_ok() {
-        return None;
-    }
-    socket.set_cloexec(true).ok()?;
-    let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-    socket.local_addr().ok()?.as_socket()
-}
-
-/// Bytes that a socket really keeps: less than [`RECEIVE_BUFFER`] if `net.core.rmem_max` is lower (socket(7)).
-///
-/// # Errors
-/// What the system says.
-pub fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
-    // The kernel doubles what was asked for, for its own bookkeeping.
-    Ok(socket2::SockRef::from(socket).recv_buffer_size()? / 2)
 }
 
 /// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number. `others` are the processes
@@ -803,20 +744,14 @@ impl<E: Endpoint> Worker<E> {
     /// Whether more may have arrived.
     fn receive(&mut self, arrivals: &mut Arrivals, now: Instant) -> io::Result<bool> {
         let may_be_more = arrivals.receive(self.socket.as_fd())?;
-        if arrivals.is_refused() {
-            self.endpoint.refused(now);
+        if let Some(errno) = arrivals.network_error() {
+            self.report(errno, now);
         }
         let counters = &self.shared.counters;
         let mut batch: Vec<Datagram<'_>> = Vec::new();
         // An empty datagram is no packet of QUIC.
-        for arrived in arrivals.datagrams().filter(|one| !one.bytes.is_empty()) {
+        for datagram in arrivals.datagrams().filter(|one| !one.bytes.is_empty()) {
             count(&counters.received, 1);
-            let datagram = Datagram {
-                bytes: arrived.bytes,
-                from: arrived.from,
-                local: arrived.local,
-                ecn: arrived.ecn,
-            };
             match self.endpoint.owner(datagram.bytes) {
                 Owner::Worker(other) if self.is_another(other) => {
                     count(&counters.forwarded, 1);
@@ -830,6 +765,23 @@ impl<E: Endpoint> Worker<E> {
             self.endpoint.handle(&mut batch, &mut self.out, now);
         }
         Ok(may_be_more)
+    }
+
+    /// Tells the endpoint why datagrams do not reach its peer.
+    #[cold]
+    fn report(&mut self, errno: i32, now: Instant) {
+        match errno {
+            libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EACCES => {
+                self.endpoint.unreachable(errno, now);
+            }
+            // The call fails for sockets of many peers.
+            libc::EMSGSIZE => {
+                if let Ok(mtu) = path_mtu(self.socket.as_fd()) {
+                    self.endpoint.packet_too_big(mtu, now);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn read_mail(&mut self, now: Instant) {
@@ -867,7 +819,7 @@ impl<E: Endpoint> Worker<E> {
             let offered = self.shared.segments.load(Ordering::Relaxed);
             let fd = self.socket.as_fd();
             let sent = match offered {
-                true => send_datagrams(fd, sending(address), bytes),
+                true => send_datagrams(fd, address, bytes),
                 false => send_one_by_one(fd, address, bytes),
             };
             let mut sent = sent.map_err(|error| error.raw_os_error().unwrap_or(0));
@@ -892,9 +844,7 @@ impl<E: Endpoint> Worker<E> {
                 // Of this receiver alone; a protocol over datagrams outlives the loss of one.
                 Err(errno) => {
                     count(&counters.refused, 1);
-                    if errno == libc::ECONNREFUSED {
-                        self.endpoint.refused(now);
-                    }
+                    self.report(errno, now);
                 }
             }
             self.out.drop_first();
@@ -912,403 +862,8 @@ fn send_one_by_one(fd: BorrowedFd<'_>, address: Address, bytes: &[u8]) -> io::Re
     };
     bytes
         .chunks(length)
-        .try_for_each(|bytes| send_datagrams(fd, sending(single), bytes))
-}
-
-fn sending(address: Address) -> Sending {
-    Sending {
-        to: address.to,
-        local: address.local,
-        ecn: address.ecn,
-        segment: address.segment,
-    }
+        .try_for_each(|bytes| send_datagrams(fd, single, bytes))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    /// Answers each datagram with its own number before it; a datagram that begins with a digit belongs to the worker of that
-    /// number, one that begins with `p` and two digits to the program and the process of it with these numbers. `late` answers
-    /// only a while later.
-    struct Named {
-        number: usize,
-        process: u16,
-        /// Whether it is never idle.
-        is_busy: Arc<AtomicBool>,
-        late: Option<Duration>,
-        due: Vec<(Instant, Address, Vec<u8>)>,
-    }
-
-    impl Endpoint for Named {
-        type Job = crate::NoJob;
-
-        fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, now: Instant) {
-            for datagram in batch {
-                let mut answer = self.number.to_string().into_bytes();
-                answer.extend_from_slice(datagram.bytes);
-                let at = now + self.late.unwrap_or(Duration::ZERO);
-                let address = Address {
-                    to: datagram.from,
-                    local: datagram.local,
-                    ecn: 0,
-                    segment: None,
-                };
-                self.due.push((at, address, answer));
-            }
-        }
-
-        fn poll(&mut self, out: &mut Outbox, now: Instant) -> bool {
-            while let Some(at) = self.due.iter().position(|(at, ..)| *at <= now) {
-                if !out.has_room() {
-                    return true;
-                }
-                let (_, address, answer) = self.due.swap_remove(at);
-                out.push(|buffer| {
-                    buffer.extend_from_slice(&answer);
-                    Some(address)
-                });
-            }
-            false
-        }
-
-        fn deadline(&self) -> Option<Instant> {
-            self.due.iter().map(|(at, ..)| *at).min()
-        }
-
-        fn owner(&self, datagram: &[u8]) -> Owner {
-            match datagram.first() {
-                Some(digit @ b'0'..=b'9') => Owner::Worker(usize::from(digit - b'0')),
-                Some(b'p') => match u16::from_be_bytes([datagram[1] - b'0', datagram[2] - b'0']) {
-                    process if process == self.process => Owner::Anyone,
-                    process => Owner::Process(process),
-                },
-                _ => Owner::Anyone,
-            }
-        }
-
-        fn drain(&mut self, _: &mut Outbox, _: Instant) {}
-
-        fn is_idle(&self) -> bool {
-            self.due.is_empty() && !self.is_busy.load(Ordering::Relaxed)
-        }
-    }
-
-    fn start(workers: usize, late: Option<Duration>) -> (SocketAddr, Handle) {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), workers, false).expect("sockets");
-        let address = sockets[0].local_addr().expect("an address");
-        let make = move |number| Named {
-            number,
-            process: 0,
-            is_busy: Arc::default(),
-            late,
-            due: Vec::new(),
-        };
-        (
-            address,
-            serve(sockets, Others::default(), make, Limits::default()).expect("threads"),
-        )
-    }
-
-    fn client() -> UdpSocket {
-        let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        client
-            .set_read_timeout(Some(std::time::Duration::from_secs(10)))
-            .expect("a timeout");
-        client
-    }
-
-    fn ask(client: &UdpSocket, server: SocketAddr, text: &str) -> String {
-        client.send_to(text.as_bytes(), server).expect("a send");
-        let mut buffer = [0; 64];
-        let (length, from) = client.recv_from(&mut buffer).expect("an answer");
-        assert_eq!(from, server);
-        String::from_utf8_lossy(&buffer[..length]).into_owned()
-    }
-
-    #[test]
-    fn each_datagram_reaches_its_owner_whoever_received_it() {
-        let (address, handle) = start(3, None);
-        for round in 0..20 {
-            let client = client();
-            for owner in 0..3 {
-                let text = format!("{owner} round {round}");
-                assert_eq!(ask(&client, address, &text), format!("{owner}{text}"));
-            }
-            // One that no worker owns is answered by whoever got it.
-            assert!(ask(&client, address, "9 nobody").ends_with("9 nobody"));
-        }
-        // The client may have the last answer before its worker has counted it.
-        while handle.counts().sent < 80 {
-            std::thread::yield_now();
-        }
-        let counts = handle.counts();
-        assert_eq!((counts.received, counts.sent, counts.dropped), (80, 80, 0));
-        assert!(counts.forwarded > 0, "{counts:?}");
-        handle.stop();
-        handle.join().expect("workers that end well");
-    }
-
-    /// A process whose answers begin with the numbers of its program and its own. It is busy until the flag says otherwise.
-    fn process(number: u16, sockets: Vec<UdpSocket>, others: Others) -> (Handle, Arc<AtomicBool>) {
-        let is_busy = Arc::new(AtomicBool::new(true));
-        let [program, own] = number.to_be_bytes().map(usize::from);
-        let flag = Arc::clone(&is_busy);
-        let make = move |worker: usize| Named {
-            number: program * 100 + own * 10 + worker,
-            process: number,
-            is_busy: Arc::clone(&flag),
-            late: None,
-            due: Vec::new(),
-        };
-        let handle = serve(sockets, others, make, Limits::default()).expect("threads");
-        (handle, is_busy)
-    }
-
-    fn to_program(relay: Relay) -> Others {
-        Others {
-            programs: vec![relay],
-            siblings: None,
-        }
-    }
-
-    /// The same sockets for another process.
-    fn shared(sockets: &[UdpSocket]) -> Vec<UdpSocket> {
-        let again = sockets.iter().map(UdpSocket::try_clone);
-        again.map(|socket| socket.expect("a descriptor")).collect()
-    }
-
-    const AN_HOUR: Duration = Duration::from_secs(3_600);
-
-    #[test]
-    fn datagrams_reach_the_process_that_they_name() {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
-        let address = sockets[0].local_addr().expect("an address");
-        let again = shared(&sockets);
-        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
-        let (old, old_is_busy) = process(0x0100, sockets, to_program(to_2));
-        let (new, _) = process(0x0200, again, to_program(Relay::adopt(0x0100, to_1)));
-        let answered_by = |text: &str| ask(&client(), address, text).as_bytes()[0];
-        // Either may receive it.
-        for _ in 0..20 {
-            assert_eq!((answered_by("p10"), answered_by("p20")), (b'1', b'2'));
-        }
-        // From here on only the new one does.
-        old.leave(0x0200, AN_HOUR);
-        for _ in 0..20 {
-            assert_eq!((answered_by("p10"), answered_by("p20")), (b'1', b'2'));
-        }
-        let (left, taken) = (old.counts(), new.counts());
-        assert!(left.taken >= 18, "{left:?}");
-        assert!(taken.relayed >= 18, "{taken:?}");
-        assert_eq!((left.dropped, taken.dropped), (0, 0));
-        let numbers = |handle: &Handle| {
-            let relays = handle.relays().expect("descriptors").into_iter();
-            relays.map(|(process, _)| process).collect::<Vec<_>>()
-        };
-        assert_eq!((numbers(&old), numbers(&new)), (vec![0x02ff], vec![0x0100]));
-        // Without the old one, its datagrams are those of nobody.
-        old_is_busy.store(false, Ordering::Relaxed);
-        old.drain(AN_HOUR);
-        old.join().expect("workers that end well");
-        assert_eq!(answered_by("p10"), b'2');
-        assert_eq!(numbers(&new), [0; 0]);
-        // Nor does it wait for one that did not come, although it is busy.
-        new.leave(0x0300, AN_HOUR);
-        new.join().expect("workers that end well");
-    }
-
-    #[test]
-    fn a_successor_that_dies_gives_the_sockets_back() {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
-        let address = sockets[0].local_addr().expect("an address");
-        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
-        let (old, is_busy) = process(0x0100, sockets, to_program(to_2));
-        old.leave(0x0200, AN_HOUR);
-        // It had the sockets, and received nothing before it died.
-        drop(to_1);
-        for _ in 0..20 {
-            assert!(ask(&client(), address, "p10").starts_with('1'));
-        }
-        is_busy.store(false, Ordering::Relaxed);
-        old.drain(AN_HOUR);
-        old.join().expect("workers that end well");
-    }
-
-    /// Two processes of one program have a socket each, and then another program has both.
-    #[test]
-    fn siblings_have_what_names_them_whoever_received_it() {
-        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
-        let address = sockets[0].local_addr().expect("an address");
-        let again = shared(&sockets);
-        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
-        let inboxes = [0x0100, 0x0101].map(|number| Relay::inbox(number).expect("a channel"));
-        // Forks share descriptors; threads need their own.
-        let held = |relay: &Relay| Relay::adopt(relay.process(), relay.channel().expect("a descriptor"));
-        let old: Vec<_> = sockets
-            .into_iter()
-            .zip(&inboxes)
-            .map(|(socket, (way, inbox))| {
-                let siblings = Siblings {
-                    inbox: held(inbox),
-                    ways: inboxes.iter().map(|(way, _)| held(way)).collect(),
-                };
-                let others = Others {
-                    programs: vec![held(&to_2)],
-                    siblings: Some(siblings),
-                };
-                process(way.process(), vec![socket], others)
-            })
-            .collect();
-        drop((to_2, inboxes));
-        let answered_by = |text: &str| ask(&client(), address, text)[..2].to_owned();
-        for _ in 0..20 {
-            assert_eq!([answered_by("p10"), answered_by("p11")], ["10", "11"]);
-        }
-        let counts: Vec<Counts> = old.iter().map(|(handle, _)| handle.counts()).collect();
-        assert!(counts.iter().all(|of_one| of_one.dropped == 0), "{counts:?}");
-        assert!(counts.iter().any(|of_one| of_one.taken > 0), "{counts:?}");
-        // From here on only the other program receives, and any of the two reads what it passes on.
-        let (new, _) = process(0x0200, again, to_program(Relay::adopt(0x0101, to_1)));
-        old.iter().for_each(|(handle, _)| handle.leave(0x0200, AN_HOUR));
-        for _ in 0..20 {
-            assert_eq!([answered_by("p10"), answered_by("p11")], ["10", "11"]);
-            assert_eq!(answered_by("p20"), "20");
-        }
-        // There is no third, so the number came about by chance.
-        assert_eq!(answered_by("p12"), "20");
-        // Each of the two may have read once more, and the last may not be counted yet.
-        assert!(new.counts().relayed >= 36, "{:?}", new.counts());
-        // One ends: what names it is dropped, and the other has lost nothing.
-        let mut old = old.into_iter();
-        let (first, is_busy) = old.next().expect("two processes");
-        let (second, _) = old.next().expect("two processes");
-        is_busy.store(false, Ordering::Relaxed);
-        first.drain(AN_HOUR);
-        first.join().expect("workers that end well");
-        let before = second.counts().dropped;
-        client().send_to(b"p10", address).expect("a send");
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while second.counts().dropped == before {
-            assert!(std::time::Instant::now() < patience, "{:?}", second.counts());
-            std::thread::yield_now();
-        }
-        assert_eq!(answered_by("p11"), "11");
-        second.stop();
-        new.stop();
-        second.join().expect("workers that end well");
-        new.join().expect("workers that end well");
-    }
-
-    #[test]
-    fn relays_are_bounded_and_the_first_goes() {
-        let (_, handle) = start(1, None);
-        let most = u16::try_from(RELAYS_MAX).expect("few");
-        let numbers = |programs: std::ops::RangeInclusive<u16>| programs.map(|program| program << 8);
-        let ends: Vec<Relay> = numbers(0..=most)
-            .map(|process| {
-                let (ours, theirs) = Relay::pair(process).expect("a channel");
-                handle.relay(ours);
-                Relay::adopt(0x6400, theirs)
-            })
-            .collect();
-        let held = handle.relays().expect("descriptors");
-        let held: Vec<u16> = held.into_iter().map(|(process, _)| process).collect();
-        assert_eq!(held, numbers(1..=most).collect::<Vec<_>>());
-        // The worker looks at its relays before it waits again.
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while ends[0].is_held() {
-            assert!(
-                std::time::Instant::now() < patience,
-                "the first relay is still held"
-            );
-            std::thread::yield_now();
-        }
-        assert!(ends[1..].iter().all(Relay::is_held));
-        handle.stop();
-        handle.join().expect("workers that end well");
-    }
-
-    /// Neither a program that has the port alone nor one that would share it loses datagrams to us, nor we to it.
-    #[test]
-    fn a_port_is_not_shared_with_another_program() {
-        let place = SocketAddr::from(([127, 0, 0, 1], 0));
-        for shares in [false, true] {
-            let other = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).expect("a socket");
-            other.set_reuse_port(shares).expect("an option");
-            other.bind(&place.into()).expect("a port");
-            let taken = UdpSocket::from(other);
-            let address = taken.local_addr().expect("an address");
-            for workers in [1, 2] {
-                let error = bind(address, workers, false).expect_err("it is taken");
-                assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{shares} {workers}");
-            }
-            drop(taken);
-            assert_eq!(bind(address, 2, false).expect("it is free").len(), 2);
-        }
-        let ours = bind(place, 2, false).expect("a port");
-        let address = ours[0].local_addr().expect("an address");
-        assert!(bind(address, 2, false).is_err(), "another of our own");
-    }
-
-    #[test]
-    fn all_addresses_are_those_of_both_families_if_asked() {
-        let all = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0));
-        let Ok(sockets) = bind(all, 2, true) else {
-            return println!("skipped: no IPv6");
-        };
-        let port = sockets[0].local_addr().expect("an address").port();
-        let make = move |number| Named {
-            number,
-            process: 0,
-            is_busy: Arc::default(),
-            late: None,
-            due: Vec::new(),
-        };
-        let handle = serve(sockets, Others::default(), make, Limits::default()).expect("workers");
-        // It takes answers from where it asked only, which is not where the system would send from.
-        let client = client();
-        client.connect(("127.0.0.9", port)).expect("a route");
-        client.send(b"x").expect("a send");
-        let mut buffer = [0; 64];
-        let length = client.recv(&mut buffer).expect("an answer");
-        assert!(buffer[..length].ends_with(b"x"));
-        handle.stop();
-        handle.join().expect("workers that end well");
-    }
-
-    #[test]
-    fn peers_are_spread_over_workers() {
-        let (address, handle) = start(2, None);
-        let answered: HashSet<char> = (0..64)
-            .filter_map(|_| ask(&client(), address, "x").chars().next())
-            .collect();
-        assert_eq!(answered.len(), 2);
-        handle.stop();
-        handle.join().expect("workers that end well");
-    }
-
-    #[test]
-    fn a_drain_waits_for_what_is_owed_and_no_longer_than_its_grace() {
-        let (address, handle) = start(1, Some(Duration::from_millis(300)));
-        let client = client();
-        client.send_to(b"late", address).expect("a send");
-        while handle.counts().received == 0 {
-            std::thread::yield_now();
-        }
-        handle.drain(Duration::from_secs(10));
-        handle.join().expect("workers that end well");
-        let mut buffer = [0; 64];
-        let (length, _) = client.recv_from(&mut buffer).expect("the answer that was owed");
-        assert_eq!(&buffer[..length], b"0late");
-
-        let (address, handle) = start(1, Some(Duration::from_secs(3_600)));
-        client.send_to(b"never", address).expect("a send");
-        while handle.counts().received == 0 {
-            std::thread::yield_now();
-        }
-        handle.drain(Duration::from_millis(50));
-        handle.join().expect("workers that end well");
-    }
-}
+mod tests;

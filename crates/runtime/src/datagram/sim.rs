@@ -1,8 +1,9 @@
-//! An endpoint in virtual time: datagrams that a test sends it, over a path that may lose some, by a seed.
+//! An endpoint in virtual time: datagrams that a test sends it, over a path that may lose some, by a seed. Its jobs run on
+//! the spot and take no time.
 
 use super::{Asked, Datagram, Endpoint, Outbox};
 use crate::peer::PeerEvent;
-use crate::session::Ticket;
+use crate::session::{Job, Ticket};
 use std::net::SocketAddr;
 use units::{Draw, Duration, Instant, Rng, Seed};
 
@@ -22,7 +23,7 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 ///         for datagram in batch {
 ///             out.push(|buffer| {
 ///                 buffer.extend_from_slice(datagram.bytes);
-///                 Some(Address { to: datagram.from, local: datagram.local, ecn: 0, segment: None })
+///                 Some(Address { local: datagram.local, ..Address::to(datagram.from) })
 ///             });
 ///         }
 ///     }
@@ -78,6 +79,11 @@ impl<E: Endpoint> Sim<E> {
     /// The endpoint.
     pub fn endpoint(&mut self) -> &mut E {
         &mut self.endpoint
+    }
+
+    /// The endpoint, at the end.
+    pub fn into_endpoint(self) -> E {
+        self.endpoint
     }
 
     /// Datagrams that the path lost so far, in both directions.
@@ -155,11 +161,22 @@ impl<E: Endpoint> Sim<E> {
         loop {
             let more = self.endpoint.poll(&mut self.out, self.now);
             self.asked.extend(std::iter::from_fn(|| self.endpoint.next_ask()));
-            if self.out.is_empty() && !more {
+            let has_worked = self.work();
+            if self.out.is_empty() && !more && !has_worked {
                 return;
             }
             self.deliver();
         }
+    }
+
+    /// Runs the jobs that the endpoint gives out; returns whether there were any.
+    fn work(&mut self) -> bool {
+        let mut is_any = false;
+        while let Some((number, job)) = self.endpoint.next_job() {
+            is_any = true;
+            self.endpoint.done(number, Some(job.run()), self.now);
+        }
+        is_any
     }
 
     fn deliver(&mut self) {
@@ -212,10 +229,8 @@ mod tests {
                 let pushed = out.push(|buffer| {
                     buffer.extend_from_slice(b"hello\nhello\n");
                     Some(Address {
-                        to: *to,
-                        local: None,
-                        ecn: 0,
                         segment: Some(6),
+                        ..Address::to(*to)
                     })
                 });
                 if !pushed {
@@ -266,6 +281,81 @@ mod tests {
         sim.send(peer(3), b"x");
         sim.drain();
         assert!(sim.endpoint().is_idle());
+    }
+
+    /// Answers each datagram with the double of its first byte, which a job computes.
+    #[derive(Default)]
+    struct Doubler {
+        jobs: Vec<(u64, Double)>,
+        asked_by: Vec<SocketAddr>,
+        done: Vec<(SocketAddr, u8)>,
+    }
+
+    struct Double(u8);
+
+    impl Job for Double {
+        type Output = u8;
+
+        fn try_now(self) -> Result<u8, Double> {
+            Err(self)
+        }
+
+        fn run(self) -> u8 {
+            self.0 * 2
+        }
+    }
+
+    impl Endpoint for Doubler {
+        type Job = Double;
+
+        fn next_job(&mut self) -> Option<(u64, Double)> {
+            self.jobs.pop()
+        }
+
+        fn done(&mut self, job: u64, output: Option<u8>, _: Instant) {
+            self.done
+                .push((self.asked_by[job as usize], output.expect("no panic")));
+        }
+
+        fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, _: Instant) {
+            for datagram in batch {
+                let number = self.asked_by.len() as u64;
+                self.asked_by.push(datagram.from);
+                self.jobs.push((number, Double(datagram.bytes[0])));
+            }
+        }
+
+        fn poll(&mut self, out: &mut Outbox, _: Instant) -> bool {
+            for (to, byte) in self.done.drain(..) {
+                out.push(|buffer| {
+                    buffer.push(byte);
+                    Some(Address::to(to))
+                });
+            }
+            false
+        }
+
+        fn deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn owner(&self, _: &[u8]) -> Owner {
+            Owner::Anyone
+        }
+
+        fn drain(&mut self, _: &mut Outbox, _: Instant) {}
+
+        fn is_idle(&self) -> bool {
+            self.jobs.is_empty()
+        }
+    }
+
+    #[test]
+    fn jobs_run_on_the_spot_and_their_output_is_sent() {
+        let mut sim = Sim::new(Doubler::default());
+        sim.send(peer(1), &[4]);
+        assert_eq!(sim.take_sent(), [(peer(1), vec![8])]);
+        assert!(sim.into_endpoint().is_idle());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Decides when peers have their turn; what they do is in [`peers`](crate::concurrency::peers).
 
 use super::{Asked, Endpoint};
-use crate::concurrency::peers::{Ground, News, Outcome, Parting, Peers};
+use crate::concurrency::peers::{Ground, News, Outcome, Parting, Peers, Spare};
 use crate::io::accept_mutex::AcceptMutex;
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::{Backend, Done, Id};
@@ -46,6 +46,15 @@ pub(super) struct Upstreams {
     later: Vec<Id>,
     done: Vec<Done>,
     due: Vec<u32>,
+}
+
+/// What an endpoint keeps idle.
+struct IdleOf<'e, E>(&'e E);
+
+impl<E: Endpoint> Spare for IdleOf<'_, E> {
+    fn close_spare(&self) -> bool {
+        self.0.close_idle()
+    }
 }
 
 impl Upstreams {
@@ -154,7 +163,9 @@ impl Upstreams {
             if may_read && ask == Ask::Read {
                 self.receives_left -= 1;
             }
+            let spare = IdleOf(endpoint);
             let (peers, mut ground) = self.split(now);
+            ground.spare = Some(&spare);
             let outcome = peers.ask(&mut ground, owner, (ticket, ask), may_read);
             was_told |= self.tell(endpoint, outcome, now);
         }
@@ -307,12 +318,7 @@ mod tests {
             while let Some((to, answer)) = self.answers.pop_front() {
                 out.push(|buffer| {
                     buffer.extend_from_slice(&answer);
-                    Some(Address {
-                        to,
-                        local: None,
-                        ecn: 0,
-                        segment: None,
-                    })
+                    Some(Address::to(to))
                 });
             }
             false
@@ -351,7 +357,7 @@ mod tests {
         let thread = std::thread::spawn(|| driver.run().map(drop));
         let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
         client
-            .set_read_timeout(Some(std::time::Duration::from_secs(10)))
+            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
             .expect("a timeout");
         test(&|question| {
             client.send_to(question, server).expect("a send");

@@ -38,10 +38,11 @@ pub fn start<E: Carrier>(carriers: Vec<E>, peer: SocketAddr) -> io::Result<Runni
             wakers: Vec::new(),
             datagrams: Vec::new(),
         },
+        calls: Vec::new(),
     };
     for (number, carrier) in carriers.into_iter().enumerate() {
-        let socket = UdpSocket::bind(any)?;
-        // Connected, the socket learns when nobody receives at the peer. Without a route, datagrams are lost, as on the way.
+        let socket = bind(any)?;
+        // Connected, the socket learns when nobody receives at the peer. Without a route, the first datagram fails.
         let _ = socket.connect(peer);
         let driver = datagram::Driver::new(socket, carrier, Limits::default())?;
         running.stopper.datagrams.push(driver.stop());
@@ -57,4 +58,28 @@ pub fn start<E: Carrier>(carriers: Vec<E>, peer: SocketAddr) -> io::Result<Runni
         })?);
     }
     Ok(running)
+}
+
+/// A socket at any port, with room for what the windows of a connection allow: the kernel drops the rest, and the peer takes
+/// that for congestion. The system gives less if its limit is lower.
+fn bind(any: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(any)?;
+    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(datagram::RECEIVE_BUFFER);
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_have_the_receive_buffer_of_a_server() {
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        let ours = bind(any).expect("a port");
+        let servers = datagram::bind(any, 1, false).expect("a port");
+        let room = |socket| datagram::receive_buffer(socket).expect("a size");
+        assert_eq!(room(&ours), room(&servers[0]));
+        let plain = UdpSocket::bind(any).expect("a port");
+        assert!(room(&ours) >= room(&plain));
+    }
 }

@@ -111,10 +111,19 @@ fn lines_connect_speak_and_sleep() {
     }
 }
 
+/// A port that refuses connections, and that nobody else is given while the socket lives: bound, and never listened on.
+fn refusing() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(&any.into()).expect("a port");
+    let address = socket.local_addr().expect("an address").as_socket();
+    (socket, address.expect("an address of IPv4"))
+}
+
 #[test]
 fn a_refused_connection_is_lost_while_opening() {
-    let unused = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let running = start(vec![greeters(3, 1)], unused.expect("a port")).expect("started");
+    let (_socket, unused) = refusing();
+    let running = start(vec![greeters(3, 1)], unused).expect("started");
     let (crew, _) = running.join().expect("no failure").remove(0);
     assert_eq!(crew.lost, [Failing::Opening(libc::ECONNREFUSED); 3]);
     assert_eq!(crew.connected, 0);
@@ -430,8 +439,7 @@ fn connections_that_are_ready_together_share_one_buffer() {
 fn of_several_addresses_the_first_that_answers_is_used() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let open = listener.local_addr().expect("an address");
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let closed = closed.expect("an address");
+    let (_socket, closed) = refusing();
     assert_eq!(answering(&[closed, open]), Some(open));
     assert_eq!(answering(&[open, closed]), Some(open));
     assert_eq!(
@@ -526,4 +534,42 @@ fn a_peer_that_does_not_close_is_not_waited_for_forever() {
         "{:?}",
         usage.wall
     );
+}
+
+/// Counts calls, and ends at the last one.
+struct Called {
+    left: u32,
+    heard: mpsc::Sender<u32>,
+}
+
+impl Crew for Called {
+    fn start(&mut self, _: &mut Port, _: Instant) {}
+
+    fn handle(&mut self, _: u32, happened: Happened<'_>, _: &mut Port, _: Instant) {
+        panic!("it has no connection: {happened:?}");
+    }
+
+    fn stop(&mut self, port: &mut Port, _: Instant) {
+        port.end();
+    }
+
+    fn called(&mut self, port: &mut Port, _: Instant) {
+        self.left -= 1;
+        self.heard.send(self.left).expect("the test waits");
+        if self.left == 0 {
+            port.end();
+        }
+    }
+}
+
+#[test]
+fn a_crew_hears_calls_from_the_first_on() {
+    let (heard, calls) = mpsc::channel();
+    let running = start(vec![Called { left: 3, heard }], shouter(0)).expect("started");
+    for left in [2, 1, 0] {
+        running.call();
+        assert_eq!(calls.recv(), Ok(left));
+    }
+    running.call();
+    running.join().expect("no failure");
 }

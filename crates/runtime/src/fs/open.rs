@@ -290,6 +290,7 @@ impl Root {
             meta,
             name: rel.into(),
             found: Found::default(),
+            is_in_memory: false,
         })
     }
 

@@ -210,12 +210,27 @@ fn a_forgotten_file_is_not_resident_until_warmed() {
     if !is_forgotten {
         return; // A file system in memory evicts nothing.
     }
-    assert_eq!(
-        file.read_all(0, 1 << 20, Wait::Cached),
-        Err(ReadError::WouldBlock)
-    );
-    file.warm(0, 1 << 20).unwrap();
-    assert!(file.is_resident(0, 1 << 20));
+    // The kernel begins to read what a look has missed, and may be done before the next one.
+    let would_block = (0..100).any(|_| {
+        file.cool();
+        match file.read_all(0, 1 << 20, Wait::Cached) {
+            Ok(bytes) => {
+                assert_eq!(bytes, vec![7; 1 << 20]);
+                false
+            }
+            Err(error) => {
+                assert_eq!(error, ReadError::WouldBlock);
+                true
+            }
+        }
+    });
+    assert!(would_block);
+    // A machine that is short of memory may take it back at once.
+    let is_warm = (0..100).any(|_| {
+        file.warm(0, 1 << 20).unwrap();
+        file.is_resident(0, 1 << 20)
+    });
+    assert!(is_warm);
 }
 
 #[test]

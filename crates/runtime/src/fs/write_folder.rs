@@ -7,12 +7,14 @@
 //! Readers of the folder see the old file or the new one, never a part. Parts carry a lock (`flock(2)`) while their
 //! process works on them, so [`WriteFolder::clean`] removes what a crash left and nothing else.
 //!
+//! A file or directory can have a note, which stays if the file is replaced, moves with it and is copied with it.
+//!
 //! A path is a list of names. Each directory on the way is opened without following symbolic links, and names with a
 //! slash, `.` and `..` are refused, so no path leaves the folder. The folder itself is opened by its path for each
 //! call, so it may be replaced. All calls block. What names mean, and who may use them, is not known here.
 
-use super::{Kind, Meta};
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use super::{Kind, Meta, note};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -33,6 +35,19 @@ const COPY_CHUNK: usize = 128 << 10;
 /// How every directory on a path is opened.
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// How a file is opened to read it: never through a symbolic link, and a FIFO would block.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+
+/// How a new file is opened.
+const CREATE: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
@@ -136,9 +151,7 @@ impl WriteFolder {
     /// Of the system. `ELOOP` for a symbolic link, `EISDIR` for all else that is no regular file.
     pub fn read(&self, names: &[&[u8]]) -> io::Result<(File, Meta)> {
         let (dir, name) = self.holder(names)?;
-        // A FIFO would block.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&dir, name, flags, Mode::empty())?;
+        let file = rustix::fs::openat(&dir, name, READ, Mode::empty())?;
         let meta = Meta::of(file.as_fd())?;
         match meta.kind {
             Kind::File => Ok((file.into(), meta)),
@@ -185,9 +198,7 @@ impl WriteFolder {
     /// # Errors
     /// Of the system: `EEXIST`, and `ENOENT` or `ENOTDIR` if the directory above is missing.
     pub fn make_directory(&self, names: &[&[u8]], sync: bool) -> io::Result<()> {
-        if names.len() == DEPTH_MAX {
-            return Err(Errno::NAMETOOLONG.into());
-        }
+        levels_below(names)?;
         let (dir, name) = self.holder(names)?;
         rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o777))?;
         synced(&dir, sync)
@@ -205,15 +216,21 @@ impl WriteFolder {
         Ok(removed)
     }
 
-    /// Renames a file or a directory. What has the new path already is replaced: a file by a file at once, everything
-    /// else as by [`WriteFolder::remove`].
+    /// Renames a file or a directory. What has the new path already is replaced at once; if the file system cannot exchange
+    /// names (`RENAME_EXCHANGE`), only a file by a file, and everything else after a [`WriteFolder::remove`].
     ///
     /// # Errors
-    /// Of the system. What was at the new path is then still there.
+    /// Of the system. `ENAMETOOLONG` if a directory would be nested too deeply. What was at the new path is then still
+    /// there.
     pub fn rename(&self, from: &[&[u8]], to: &[&[u8]], sync: bool) -> io::Result<Removed> {
         let (from_dir, from_name) = self.holder(from)?;
         let (to_dir, to_name) = self.holder(to)?;
         let moved = stat(from_dir.as_fd(), from_name)?;
+        if moved.kind == Kind::Directory && to.len() > from.len() {
+            // A tree that is nested too deeply could neither be measured nor removed.
+            let moved = directory(from_dir.as_fd(), from_name)?;
+            walk(&moved, levels_below(to)?, &mut |_, _, _| Ok(true))?;
+        }
         let removed = replace(
             (from_dir.as_fd(), from_name, moved.kind),
             (to_dir.as_fd(), to_name),
@@ -237,13 +254,15 @@ impl WriteFolder {
     ) -> io::Result<Copied> {
         let (dir, name) = self.holder(to)?;
         if self.meta(from)?.kind != Kind::Directory {
-            let (mut source, meta) = self.read(from)?;
+            let (mut source, _) = self.read(from)?;
             let mut file = NewFile::begin(dir, name.to_vec())?;
             rustix::fs::fchmod(&file.file, mode_of(&source)?)?;
             copy(&mut source, &mut file.file, spend)?;
-            debug_assert_eq!(meta.kind, Kind::File);
+            note::copy(source.as_fd(), file.file.as_fd())?;
+            file.takes_note = false;
             return Ok(Copied::File(file));
         }
+        let levels = levels_below(to)?;
         let source = self.directory(from)?;
         let part = part_name();
         rustix::fs::mkdirat(&dir, &part, Mode::from_raw_mode(0o777))?;
@@ -257,8 +276,9 @@ impl WriteFolder {
         let made = directory(tree.dir.as_fd(), &tree.part)?;
         // Another process may hold it for the moment in which it measures the folder.
         rustix::fs::flock(&made, FlockOperation::LockExclusive)?;
+        note::copy(source.as_fd(), made.as_fd())?;
         if deep {
-            copy_tree(&source, &made, spend, DEPTH_MAX.saturating_sub(to.len()))?;
+            copy_tree(&source, &made, spend, levels)?;
         }
         tree.lock = Some(made);
         Ok(Copied::Tree(tree))
@@ -271,6 +291,44 @@ impl WriteFolder {
     pub fn set_modified(&self, names: &[&[u8]], modified: UnixTime) -> io::Result<()> {
         let (file, _) = self.read(names)?;
         set_modified(&file, modified)
+    }
+
+    /// Opens a file or a directory to look at what is not its content.
+    fn object(&self, names: &[&[u8]]) -> io::Result<OwnedFd> {
+        match names {
+            [] => self.root(),
+            _ => {
+                let (dir, name) = self.holder(names)?;
+                Ok(rustix::fs::openat(&dir, name, READ, Mode::empty())?)
+            }
+        }
+    }
+
+    /// The note on a file or a directory; empty if there is none, or if the file system stores none.
+    ///
+    /// # Errors
+    /// Of the system. `ELOOP` for a symbolic link.
+    pub fn note(&self, names: &[&[u8]]) -> io::Result<Vec<u8>> {
+        note::read(self.object(names)?.as_fd())
+    }
+
+    /// The notes on what is in a directory.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn notes(&self, names: &[&[u8]]) -> io::Result<Notes> {
+        self.directory(names).map(Notes)
+    }
+
+    /// Replaces the note on a file or a directory. An empty one removes it.
+    ///
+    /// # Errors
+    /// Of the system: `EOPNOTSUPP` if the file system stores none, `ENOSPC` or `E2BIG` if it is too long for it. `ELOOP` for a
+    /// symbolic link.
+    pub fn set_note(&self, names: &[&[u8]], note: &[u8], sync: bool) -> io::Result<()> {
+        let object = self.object(names)?;
+        note::write(object.as_fd(), note)?;
+        synced(&object, sync)
     }
 
     /// The lengths of all files together, without the parts of this process.
@@ -325,6 +383,22 @@ impl WriteFolder {
     }
 }
 
+/// The notes on what is in a directory.
+#[derive(Debug)]
+pub struct Notes(OwnedFd);
+
+impl Notes {
+    /// The note on the file or directory with this name, as [`WriteFolder::note`].
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn of(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        check(name)?;
+        let object = rustix::fs::openat(&self.0, name, READ, Mode::empty())?;
+        note::read(object.as_fd())
+    }
+}
+
 /// A file that has no path yet. Dropping it removes it.
 #[derive(Debug)]
 pub struct NewFile {
@@ -333,33 +407,38 @@ pub struct NewFile {
     /// The name that it is to have.
     name: Vec<u8>,
     file: File,
+    /// Whether it gets the note on the file that it replaces.
+    takes_note: bool,
     is_placed: bool,
 }
 
 impl NewFile {
     fn begin(dir: OwnedFd, name: Vec<u8>) -> io::Result<NewFile> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
             let part = part_name();
-            let file = match rustix::fs::openat(&dir, &part, flags, Mode::from_raw_mode(0o666)) {
+            let file = match rustix::fs::openat(&dir, &part, CREATE, Mode::from_raw_mode(0o666)) {
                 Ok(file) => file,
                 // Of a process with the same number, in another namespace or before a restart.
                 Err(Errno::EXIST) => continue,
                 Err(errno) => return Err(errno.into()),
             };
-            let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-            let new = NewFile {
-                dir: dir.try_clone()?,
-                part,
-                name: name.clone(),
-                file: file.into(),
-                is_placed: false,
-            };
             // Another process may have removed it before it was locked.
-            let is_there = Meta::of(new.file.as_fd())?.names > 0;
-            match locked {
-                Ok(()) if is_there => return Ok(new),
-                Ok(()) | Err(Errno::AGAIN) => {}
+            let is_there = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+                .and_then(|()| Ok(Meta::of(file.as_fd())?.names > 0));
+            if is_there == Ok(true) {
+                return Ok(NewFile {
+                    dir,
+                    part,
+                    name,
+                    file: file.into(),
+                    takes_note: true,
+                    is_placed: false,
+                });
+            }
+            // If that fails, the next start removes it.
+            let _ = rustix::fs::unlinkat(&dir, &part, AtFlags::empty());
+            match is_there {
+                Ok(_) | Err(Errno::AGAIN) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -398,7 +477,8 @@ impl NewFile {
         self.file.sync_all()
     }
 
-    /// Gives it its path. It gets the permissions of the file that it replaces. Returns its metadata.
+    /// Gives it its path. It gets the permissions of the file that it replaces, and, unless it is a copy, its note. Returns its
+    /// metadata.
     ///
     /// # Errors
     /// Of the system. Nothing has changed then.
@@ -406,8 +486,15 @@ impl NewFile {
         if let Ok(before) = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)
             && Meta::from_stat(&before).kind == Kind::File
         {
-            let permissions = Mode::from_raw_mode(before.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
-            rustix::fs::fchmod(&self.file, permissions)?;
+            rustix::fs::fchmod(&self.file, permissions(before.st_mode))?;
+            // Who may not read the file has never shown its note.
+            if self.takes_note
+                && let Ok(before) = rustix::fs::openat(&self.dir, &self.name, READ, Mode::empty())
+                && note::copy(before.as_fd(), self.file.as_fd())?
+                && sync
+            {
+                self.sync()?;
+            }
         }
         let removed = replace(
             (self.dir.as_fd(), &self.part, Kind::File),
@@ -540,6 +627,10 @@ fn replace(
     if kind != Kind::Directory && there != Kind::Directory {
         return Ok(rename().map(|()| Removed(None))?);
     }
+    if let Some(removed) = exchange((from_dir, from), (to_dir, to))? {
+        return Ok(removed);
+    }
+    // Nothing has the name for a moment.
     let holder = to_dir.try_clone_to_owned()?;
     let aside = part_name();
     rustix::fs::renameat(to_dir, to, to_dir, &aside)?;
@@ -548,6 +639,28 @@ fn replace(
         return Err(errno.into());
     }
     Ok(Removed(Some((holder, aside))))
+}
+
+/// Renames `from` to `to` by exchanging both, so that something has the name `to` at any time. What had it is then removed from the
+/// name `from`. `None`: the file system cannot exchange these two, and nothing has changed.
+fn exchange(
+    (from_dir, from): (BorrowedFd<'_>, &[u8]),
+    (to_dir, to): (BorrowedFd<'_>, &[u8]),
+) -> io::Result<Option<Removed>> {
+    let swap = || rustix::fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::EXCHANGE);
+    let holder = from_dir.try_clone_to_owned()?;
+    if swap().is_err() {
+        return Ok(None);
+    }
+    if WriteFolder::is_part(from) {
+        return Ok(Some(Removed(Some((holder, from.to_owned())))));
+    }
+    let aside = part_name();
+    if let Err(errno) = rustix::fs::renameat(from_dir, from, from_dir, &aside) {
+        swap()?;
+        return Err(errno.into());
+    }
+    Ok(Some(Removed(Some((holder, aside)))))
 }
 
 /// A path without symbolic links; as it is, if that cannot be told.
@@ -569,9 +682,8 @@ fn part_prefix() -> Vec<u8> {
 
 /// Whether a process works on a part.
 fn is_worked_on(dir: BorrowedFd<'_>, name: &[u8], kind: Kind) -> bool {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     kind != Kind::Other
-        && rustix::fs::openat(dir, name, flags, Mode::empty())
+        && rustix::fs::openat(dir, name, READ, Mode::empty())
             .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
@@ -582,6 +694,13 @@ fn check(name: &[u8]) -> io::Result<()> {
         true => Ok(()),
         false => Err(Errno::INVAL.into()),
     }
+}
+
+/// How many levels of directories fit below a directory at this path.
+fn levels_below(names: &[&[u8]]) -> io::Result<usize> {
+    Ok((DEPTH_MAX - 1)
+        .checked_sub(names.len())
+        .ok_or(Errno::NAMETOOLONG)?)
 }
 
 /// Opens a directory in another one, but not through a symbolic link.
@@ -597,8 +716,11 @@ fn stat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Meta, Errno> {
 
 /// The permissions of a file for its owner, its group and others.
 fn mode_of(file: &File) -> io::Result<Mode> {
-    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
-    Ok(mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO))
+    Ok(permissions(rustix::fs::fstat(file)?.st_mode))
+}
+
+fn permissions(st_mode: u32) -> Mode {
+    Mode::from_raw_mode(st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
 }
 
 fn set_modified(file: &File, modified: UnixTime) -> io::Result<()> {
@@ -646,34 +768,40 @@ fn walk(dir: &OwnedFd, depth: usize, visit: &mut Visit<'_>) -> io::Result<()> {
         if !visit(dir.as_fd(), &name, &meta)? || meta.kind != Kind::Directory {
             continue;
         }
-        let below = match directory(dir.as_fd(), &name) {
-            Ok(below) => below,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
         let depth = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
-        walk(&below, depth, visit)?;
+        match directory(dir.as_fd(), &name).and_then(|below| walk(&below, depth, visit)) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) => {}
+            outcome => outcome?,
+        }
     }
     Ok(())
 }
 
-/// Removes a file or a directory with all that is in it. Whatever is gone already is no error.
+/// Removes a file or a directory with all that is in it. Whatever is gone already is no error: another process may clean
+/// the folder.
 fn remove_at(dir: BorrowedFd<'_>, name: &[u8], depth: usize) -> io::Result<()> {
-    let gone = |result: Result<(), Errno>| match result {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(io::Error::from(errno)),
-    };
+    match unlink_tree(dir, name, depth) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn unlink_tree(dir: BorrowedFd<'_>, name: &[u8], depth: usize) -> io::Result<()> {
     match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
         // POSIX has EPERM for directories.
         Err(Errno::ISDIR | Errno::PERM) => {}
-        other => return gone(other),
+        outcome => return Ok(outcome?),
     }
     let below = directory(dir, name)?;
     let depth = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
     for name in entries(&below)? {
         remove_at(below.as_fd(), &name, depth)?;
     }
-    gone(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
+    Ok(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?)
 }
 
 /// Copies what follows in one file to another.
@@ -694,7 +822,6 @@ fn copy(from: &mut File, to: &mut File, spend: &mut Spend<'_>) -> io::Result<()>
 
 /// Copies what is in one directory to another, which is new.
 fn copy_tree(from: &OwnedFd, to: &OwnedFd, spend: &mut Spend<'_>, depth: usize) -> io::Result<()> {
-    let depth = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
     for name in entries(from)? {
         let Ok(meta) = stat(from.as_fd(), &name) else {
             continue;
@@ -704,18 +831,19 @@ fn copy_tree(from: &OwnedFd, to: &OwnedFd, spend: &mut Spend<'_>, depth: usize) 
         }
         match meta.kind {
             Kind::File => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let mut source: File = rustix::fs::openat(from, &name, flags, Mode::empty())?.into();
-                let flags =
-                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let mut made: File = rustix::fs::openat(to, &name, flags, Mode::from_raw_mode(0o666))?.into();
+                let mut source: File = rustix::fs::openat(from, &name, READ, Mode::empty())?.into();
+                let mut made: File =
+                    rustix::fs::openat(to, &name, CREATE, Mode::from_raw_mode(0o666))?.into();
                 rustix::fs::fchmod(&made, mode_of(&source)?)?;
                 copy(&mut source, &mut made, spend)?;
+                note::copy(source.as_fd(), made.as_fd())?;
             }
             Kind::Directory => {
+                let depth = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
                 rustix::fs::mkdirat(to, &name, Mode::from_raw_mode(0o777))?;
                 let source = directory(from.as_fd(), &name)?;
                 let made = directory(to.as_fd(), &name)?;
+                note::copy(source.as_fd(), made.as_fd())?;
                 copy_tree(&source, &made, spend, depth)?;
             }
             Kind::Other => {}
@@ -740,6 +868,108 @@ mod tests {
         let mut file = folder.begin(names).unwrap();
         file.write(content).unwrap();
         file.place(true).unwrap();
+    }
+
+    #[test]
+    fn notes_go_where_their_files_go() {
+        let (_dir, folder) = folder();
+        stored(&folder, &[b"a"], b"1");
+        folder.make_directory(&[b"sub"], false).unwrap();
+        stored(&folder, &[b"sub", b"b"], b"2");
+        match folder.set_note(&[b"a"], b"of a", true) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                eprintln!("skipped: the file system of temporary files stores no extended attributes");
+                return;
+            }
+            outcome => outcome.unwrap(),
+        }
+        folder.set_note(&[b"sub"], b"of sub", false).unwrap();
+        folder.set_note(&[b"sub", b"b"], b"of b", false).unwrap();
+        folder.set_note(&[], b"of all", false).unwrap();
+        let note = |names: &[&[u8]]| String::from_utf8(folder.note(names).unwrap()).unwrap();
+        assert_eq!(
+            (note(&[]), note(&[b"a"])),
+            ("of all".to_owned(), "of a".to_owned())
+        );
+        // It stays if the content is replaced, and if the file is moved.
+        stored(&folder, &[b"a"], b"3");
+        assert_eq!(note(&[b"a"]), "of a");
+        folder.rename(&[b"a"], &[b"c"], false).unwrap();
+        assert_eq!(note(&[b"c"]), "of a");
+        // A copy has that of its source, not of what it replaces.
+        let copied = |from: &[&[u8]], to: &[&[u8]]| {
+            let copy = folder.copy(from, to, true, &mut |_| Ok(())).unwrap();
+            copy.place(true).unwrap().finish().unwrap();
+        };
+        copied(&[b"sub"], &[b"tree"]);
+        assert_eq!(
+            (note(&[b"tree"]), note(&[b"tree", b"b"])),
+            ("of sub".to_owned(), "of b".to_owned())
+        );
+        copied(&[b"c"], &[b"sub", b"b"]);
+        assert_eq!(note(&[b"sub", b"b"]), "of a");
+        folder.set_note(&[b"tree", b"b"], b"", true).unwrap();
+        folder.set_note(&[b"tree", b"b"], b"", false).unwrap();
+        copied(&[b"tree", b"b"], &[b"c"]);
+        assert_eq!(note(&[b"c"]), "");
+        // A new file at the path of a removed one has none.
+        folder.remove(&[b"sub", b"b"], false).unwrap().finish().unwrap();
+        stored(&folder, &[b"sub", b"b"], b"4");
+        assert_eq!(note(&[b"sub", b"b"]), "");
+        let notes = folder.notes(&[]).unwrap();
+        assert_eq!(
+            (notes.of(b"sub").unwrap(), notes.of(b"c").unwrap()),
+            (b"of sub".to_vec(), Vec::new())
+        );
+        assert!(notes.of(b"missing").is_err() && notes.of(b"../x").is_err());
+    }
+
+    #[test]
+    fn a_note_is_as_long_as_the_file_system_allows() {
+        let (_dir, folder) = folder();
+        stored(&folder, &[b"a"], b"1");
+        let mut longest = 0;
+        for length in [3_072, 4_097, 65_536, 65_537] {
+            let note = vec![b'x'; length];
+            match folder.set_note(&[b"a"], &note, false) {
+                Ok(()) => longest = length,
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    eprintln!("skipped: the file system of temporary files stores no extended attributes");
+                    return;
+                }
+                Err(error) => assert!(
+                    matches!(
+                        error.kind(),
+                        io::ErrorKind::StorageFull | io::ErrorKind::ArgumentListTooLong
+                    ),
+                    "{length}: {error}"
+                ),
+            }
+            assert_eq!(
+                folder.note(&[b"a"]).unwrap().len(),
+                longest,
+                "the last one that fit"
+            );
+        }
+        assert!((3_072..=65_536).contains(&longest));
+    }
+
+    #[test]
+    fn notes_are_not_reached_through_links() {
+        let (dir, folder) = folder();
+        fs::write(dir.path().join("outside"), "").unwrap();
+        let inner = dir.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        symlink(dir.path().join("outside"), inner.join("link")).unwrap();
+        let inner = WriteFolder::open(&inner).unwrap();
+        for names in [&[&b"link"[..]][..], &[&b".."[..], b"outside"]] {
+            assert!(inner.set_note(names, b"x", false).is_err() && inner.note(names).is_err());
+        }
+        assert_eq!(folder.note(&[b"outside"]).unwrap(), b"");
+    }
+
+    fn directory_of(path: &Path) -> OwnedFd {
+        rustix::fs::open(path, DIRECTORY, Mode::empty()).unwrap()
     }
 
     fn names(dir: &Path) -> Vec<String> {
@@ -848,6 +1078,67 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_never_missing_while_it_is_replaced() {
+        let (dir, folder) = folder();
+        for name in [b"a", b"b"] {
+            folder.make_directory(&[name], false).unwrap();
+        }
+        let dir_fd = directory_of(dir.path());
+        let probed = rustix::fs::renameat_with(&dir_fd, "a", &dir_fd, "b", RenameFlags::EXCHANGE);
+        if let Err(errno) = probed {
+            println!("skipped: the file system of the folder cannot exchange names: {errno}");
+            return;
+        }
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let begins = std::sync::Barrier::new(2);
+        let target = dir.path().join("b");
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut missed = 0_u64;
+                begins.wait();
+                while !is_over.load(Ordering::Relaxed) {
+                    missed += u64::from(!target.is_dir());
+                }
+                missed
+            });
+            begins.wait();
+            for round in 0..500 {
+                match round % 2 {
+                    0 => {
+                        folder.make_directory(&[b"c"], false).unwrap();
+                        folder.rename(&[b"c"], &[b"b"], false).unwrap().finish().unwrap();
+                    }
+                    _ => {
+                        let copy = folder.copy(&[b"a"], &[b"b"], true, &mut |_| Ok(())).unwrap();
+                        copy.place(false).unwrap().finish().unwrap();
+                    }
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(reader.join().unwrap(), 0, "looks that found nothing");
+        });
+        assert_eq!(names(dir.path()), ["a", "b"]);
+    }
+
+    #[test]
+    fn names_that_cannot_be_exchanged_are_replaced_one_after_the_other() {
+        let (dir, folder) = folder();
+        folder.make_directory(&[b"a"], false).unwrap();
+        folder.make_directory(&[b"a", b"b"], false).unwrap();
+        stored(&folder, &[b"a", b"b", b"x"], b"1");
+        let (root, above) = (directory_of(dir.path()), directory_of(&dir.path().join("a")));
+        // The kernel refuses to exchange a folder with one in it.
+        let (from, to) = ((above.as_fd(), &b"b"[..]), (root.as_fd(), &b"a"[..]));
+        assert!(exchange(from, to).unwrap().is_none());
+        replace((above.as_fd(), b"b", Kind::Directory), to)
+            .unwrap()
+            .finish()
+            .unwrap();
+        assert_eq!(names(dir.path()), ["a"]);
+        assert_eq!(names(&dir.path().join("a")), ["x"]);
+    }
+
+    #[test]
     fn only_parts_of_nobody_are_cleaned_away() {
         let (dir, folder) = folder();
         folder.make_directory(&[b"deep"], false).unwrap();
@@ -894,6 +1185,19 @@ mod tests {
             folder.make_directory(&path[..depth], false).unwrap();
         }
         assert!(folder.make_directory(&path, false).is_err());
+        // Neither a copy nor a move nests more deeply.
+        folder.make_directory(&[b"e"], false).unwrap();
+        let copied =
+            |from: &[&[u8]], to: &[&[u8]], deep| folder.copy(from, to, deep, &mut |_| Ok(())).map(drop);
+        let moved = |from: &[&[u8]], to: &[&[u8]]| folder.rename(from, to, false).map(drop);
+        let long = io::ErrorKind::InvalidFilename;
+        assert_eq!(copied(&[b"e"], &path, false).unwrap_err().kind(), long);
+        assert_eq!(copied(&[b"d"], &[b"e", b"d"], true).unwrap_err().kind(), long);
+        assert_eq!(moved(&[b"d"], &[b"e", b"d"]).unwrap_err().kind(), long);
+        assert_eq!(moved(&[b"e"], &path).unwrap_err().kind(), long);
+        copied(&[b"d", b"d"], &[b"e", b"d"], true).unwrap();
+        moved(&[b"d", b"d"], &[b"e", b"d"]).unwrap();
+        moved(&[b"e", b"d"], &[b"d", b"d"]).unwrap();
         assert_eq!(folder.measure().unwrap().bytes, 0);
         folder.remove(&[b"d"], false).unwrap().finish().unwrap();
     }

@@ -26,6 +26,7 @@ use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Line, Loss, Path};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys;
+use foldhash::fast::RandomState;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
@@ -66,6 +67,8 @@ const SENDING: u16 = 64;
 const WARMED: u16 = 128;
 /// A session opened this connection: it leads to another host than the line whose rate is limited.
 const DIALED: u16 = 256;
+/// The last receive had at least [`Buf::CAPACITY`] bytes: more are likely to wait.
+const SENDS_MUCH: u16 = 512;
 
 #[derive(Debug)]
 struct Socket {
@@ -114,7 +117,7 @@ pub(crate) struct Epoll {
     accept_mutex: AcceptMutex,
     sockets: Table<Socket>,
     /// Output under way, by slot. A map, because only few connections have any: idle ones pay nothing for it.
-    sending: HashMap<u32, Box<Out>>,
+    sending: HashMap<u32, Box<Out>, RandomState>,
     /// Memory of that output, in bytes.
     held: usize,
     /// Bytes received at a time.
@@ -132,6 +135,8 @@ pub(crate) struct Epoll {
     mark_came: bool,
     line: Line,
     bufs: Vec<Buf>,
+    /// The buffer for peers that send much, kept for reuse.
+    long: Option<Buf>,
     /// Reports input as `Ready` and leaves receiving to others.
     tells_only: bool,
     now: Instant,
@@ -173,7 +178,7 @@ impl Epoll {
             listeners,
             accept_mutex,
             sockets: Table::new(),
-            sending: HashMap::new(),
+            sending: HashMap::default(),
             held: 0,
             receive_max: Buf::CAPACITY,
             is_tight: false,
@@ -184,6 +189,7 @@ impl Epoll {
             mark_came: false,
             line: Line::Taken,
             bufs: Vec::new(),
+            long: None,
             tells_only: false,
             now: clock::now(),
         })
@@ -256,10 +262,18 @@ impl Epoll {
         }
         let socket = self.sockets.get_mut(id)?;
         if socket.flags & EXHAUSTED == 0 {
-            let mut buf = self.bufs.pop().unwrap_or_else(Buf::new);
-            match socket::receive(&socket.fd, &mut buf, self.receive_max) {
+            // What a peer sends is passed on, and fewer, longer calls cost less for each byte.
+            let is_long = socket.flags & (DIALED | SENDS_MUCH) == DIALED | SENDS_MUCH;
+            let (mut buf, most) = match is_long && self.receive_max == Buf::CAPACITY {
+                true => (self.long.take().unwrap_or_else(|| Buf::of(Buf::LONG)), Buf::LONG),
+                false => (self.bufs.pop().unwrap_or_else(Buf::new), self.receive_max),
+            };
+            match socket::receive(&socket.fd, &mut buf, most) {
                 Received::Bytes { all } => {
-                    socket.flags &= !WANTS_INPUT;
+                    socket.flags &= !(WANTS_INPUT | SENDS_MUCH);
+                    if buf.len >= Buf::CAPACITY {
+                        socket.flags |= SENDS_MUCH;
+                    }
                     if all && socket.flags & HUNG_UP == 0 {
                         socket.flags |= EXHAUSTED;
                     }
@@ -663,12 +677,15 @@ impl Backend for Epoll {
             Step::Calm => Buf::CAPACITY,
             _ => PRESSED_RECEIVE,
         };
+        self.long = None;
         self.is_tight = step >= Step::Idle;
     }
 
     #[inline]
     fn recycle(&mut self, buf: Buf) {
-        if self.bufs.len() < BUFS_KEPT {
+        if buf.bytes.len() > Buf::CAPACITY {
+            self.long = Some(buf);
+        } else if self.bufs.len() < BUFS_KEPT {
             self.bufs.push(buf);
         }
     }
@@ -777,6 +794,38 @@ mod tests {
             assert_eq!(&buf.bytes[3..10], b"3456789");
             epoll.recycle(buf);
         }
+    }
+
+    /// How much each of some receives brings, while all of 120,000 bytes wait in the socket.
+    fn received(epoll: &mut Epoll, flags: u16) -> Vec<usize> {
+        let (id, mut theirs) = connected(epoll);
+        epoll.sockets.get_mut(id).expect("it is there").flags |= flags;
+        theirs.write_all(&[7; 120_000]).expect("sent");
+        let mut lengths = Vec::new();
+        while let Some(Done::Recv { buf, .. }) = epoll.submit(Op::Recv { id }) {
+            lengths.push(buf.len);
+            epoll.recycle(buf);
+        }
+        lengths
+    }
+
+    #[test]
+    fn a_peer_that_sends_much_is_received_from_in_long_calls() {
+        let mut epoll = backend();
+        let (short, long) = (Buf::CAPACITY, Buf::LONG);
+        assert_eq!(
+            received(&mut epoll, DIALED),
+            [short, long, 120_000 - short - long],
+            "the first call learns that there is more"
+        );
+        let of_client = received(&mut epoll, 0);
+        assert!(of_client.iter().all(|bytes| *bytes <= short), "{of_client:?}");
+        epoll.press(Step::Reading);
+        let pressed = received(&mut epoll, DIALED);
+        assert!(
+            pressed.iter().all(|bytes| *bytes <= PRESSED_RECEIVE),
+            "{pressed:?}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{Buf, Out};
 use crate::buffer::Outgoing;
 use crate::fs::{ReadError, Wait};
 use crate::listen::UNIX_PEER;
+use crate::lock_calls;
 use crate::manner::Writing;
 use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, FileRange, Loss};
@@ -275,6 +276,7 @@ pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pus
             Ok(n) => {
                 room -= n as u64;
                 out.advance(n);
+                rest(out);
             }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Pushed::Blocked,
@@ -338,6 +340,7 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
                 share -= (n as u64).min(share);
                 out.advance(n);
                 out.unchecked += n as u64;
+                rest(out);
                 // A range sent by one call was checked right before it. After the call, a client that has all of it may
                 // already cause the next content to be written.
                 if let Some(Body::File(range)) = &out.tx.body
@@ -355,6 +358,14 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
             Err(errno @ Errno::IO) => return Pushed::Lost(range.lost(Loss::File(errno.raw_os_error()))),
             Err(errno) => return Pushed::Lost(Loss::Socket(errno.raw_os_error())),
         }
+    }
+}
+
+/// The pause that [`Writing::pause`] asks for, if bytes are left for another call.
+#[inline]
+fn rest(out: &Out) {
+    if !out.writing.pause.is_zero() && !out.is_sent() {
+        lock_calls::hold_for(out.writing.pause);
     }
 }
 

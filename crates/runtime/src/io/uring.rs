@@ -63,7 +63,7 @@ pub(crate) fn sizes() -> Sizes {
 }
 
 /// Bytes held for a connection, received unasked, before its receive is ended. Input that arrives until the kernel has
-/// processed that comes on top, once.
+/// processed that comes on top, once. For a peer, it is [`Buf::LONG`].
 const HELD_MAX: usize = Buf::CAPACITY;
 /// Token of the waker: no connection has this index. Other tokens that belong to no connection follow.
 const WAKE: u64 = (1 << 61) - 1;
@@ -331,8 +331,13 @@ impl Uring {
         let socket = self.sockets.get_mut(id)?;
         if let Some(held) = &mut socket.held {
             if !held.bytes.is_empty() {
-                let mut buf = self.spare.take().unwrap_or_else(Buf::new);
-                buf.len = held.bytes.len().min(buf.bytes.len());
+                let most = if socket.is_dialed {
+                    Buf::LONG
+                } else {
+                    Buf::CAPACITY
+                };
+                let mut buf = self.spare.take().unwrap_or_else(|| Buf::of(Buf::LONG));
+                buf.len = held.bytes.len().min(most);
                 buf.bytes[..buf.len].copy_from_slice(&held.bytes[..buf.len]);
                 held.bytes.drain(..buf.len);
                 self.held -= buf.len;
@@ -379,7 +384,12 @@ impl Uring {
                 let held = socket.held.get_or_insert_default();
                 held.bytes.extend_from_slice(buf.filled());
                 self.held += buf.len;
-                if held.bytes.len() > self.ahead_max && socket.receive == Receive::Armed {
+                // What a peer sends is passed on in longer calls.
+                let most = match socket.is_dialed && self.ahead_max == HELD_MAX {
+                    true => Buf::LONG,
+                    false => self.ahead_max,
+                };
+                if held.bytes.len() > most && socket.receive == Receive::Armed {
                     socket.receive = Receive::Ending;
                     self.ring.cancel_receive(token(id));
                 }

@@ -41,7 +41,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use zeroize::Zeroize as _;
 
@@ -207,7 +207,10 @@ impl Successor {
                 Origin::Bound(address) | Origin::Surplus(address) => format!("socket {address}"),
                 Origin::Passed => "passed".to_owned(),
             };
-            for some in of_one.living().chunks(DESCRIPTORS_MAX) {
+            // One that is reserved and was never used does not listen, and is no socket for others.
+            let mut living = of_one.living();
+            living.retain(|fd| sockopt::socket_acceptconn(fd).unwrap_or(false));
+            for some in living.chunks(DESCRIPTORS_MAX) {
                 let fds: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
                 send(&self.channel, &line, &fds)?;
             }
@@ -240,6 +243,11 @@ impl Successor {
     /// Lets go of it without killing it: for a fork of this process, which does not own the successor.
     pub fn leave(mut self) {
         self.is_ready = true;
+    }
+
+    /// How its process has ended; `None` while it runs. Does not block.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     /// Its state, without blocking.
@@ -572,7 +580,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = format!("unix:{}", dir.path().join("a socket").display());
         let four = bind(&path);
-        one.reserve(DESCRIPTORS_MAX + 3).unwrap();
+        let _used = one.shards(DESCRIPTORS_MAX + 3).unwrap();
+        // It does not listen yet.
+        two.reserve(2).unwrap();
         let (ours, theirs) = pair().unwrap();
         let successor = Successor {
             child: Command::new("true").spawn().unwrap(),

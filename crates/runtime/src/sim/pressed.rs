@@ -15,6 +15,8 @@ const SHORT: usize = 64;
 struct Verbose {
     budget: Arc<Budget>,
     said: Arc<AtomicU64>,
+    /// How often it was asked to close what it keeps idle.
+    spared: Arc<AtomicU64>,
 }
 
 struct Speech {
@@ -63,6 +65,11 @@ impl Service for Verbose {
         Arc::clone(&self.budget)
     }
 
+    fn close_idle(&self) -> bool {
+        self.spared.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
     fn grace(&self) -> Duration {
         Duration::ZERO
     }
@@ -78,6 +85,7 @@ fn a_step_holds_within_the_turn_that_makes_it_due() {
     let mut sim = Sim::new(Verbose {
         budget: Arc::clone(&budget),
         said: Arc::clone(&said),
+        spared: Arc::default(),
     });
     let clients: Vec<_> = (0..1_000).map(|_| sim.connect_local()).collect();
     for &client in &clients {
@@ -91,4 +99,26 @@ fn a_step_holds_within_the_turn_that_makes_it_due() {
     assert_eq!(budget.step(), Step::Reading);
     let said = said.load(Ordering::Relaxed);
     assert!(said < limit.0 / 2, "{said} bytes are held in place of 64 MiB");
+}
+
+#[test]
+fn a_service_closes_what_it_keeps_idle_when_memory_is_short() {
+    let (used, spared) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let limit = Bytes::mib(8);
+    let reading = Arc::clone(&used);
+    let budget = Budget::scripted(limit, move || reading.load(Ordering::Relaxed));
+    let budget = Arc::new(budget);
+    let mut sim = Sim::new(Verbose {
+        budget: Arc::clone(&budget),
+        said: Arc::default(),
+        spared: Arc::clone(&spared),
+    });
+    let client = sim.connect_local();
+    sim.send(client, b"speak");
+    assert_eq!((budget.step(), spared.load(Ordering::Relaxed)), (Step::Calm, 0));
+    used.store(limit.0, Ordering::Relaxed);
+    sim.advance(Duration::from_secs(1));
+    sim.send(client, b"speak");
+    assert!(budget.step() >= Step::Idle);
+    assert!(spared.load(Ordering::Relaxed) > 0);
 }

@@ -17,6 +17,19 @@ const ROOM: usize = 65_535;
 /// and 40 bytes).
 const CONTROL: usize = 16;
 
+/// The errors that Linux makes of ICMP and ICMPv6 messages (`icmp_err_convert`, `icmpv6_err_convert`).
+const NETWORK_ERRORS: [i32; 9] = [
+    libc::EACCES,
+    libc::ECONNREFUSED,
+    libc::EHOSTDOWN,
+    libc::EHOSTUNREACH,
+    libc::EMSGSIZE,
+    libc::ENETUNREACH,
+    libc::ENONET,
+    libc::ENOPROTOOPT,
+    libc::EPROTO,
+];
+
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
@@ -58,7 +71,8 @@ pub fn probe_paths(fd: BorrowedFd<'_>) {
     );
 }
 
-/// The largest IPv4 packet, in bytes, that the path of this connected socket is known to take.
+/// The largest packet, in bytes with its headers, that the path of this connected socket is known to take: the MTU of the
+/// interface, or less after an ICMP message.
 ///
 /// # Errors
 /// The system's, if the socket is not connected.
@@ -90,35 +104,49 @@ struct Told {
 
 /// A datagram that arrived.
 #[derive(Debug)]
-pub struct Arrived<'b> {
-    /// The payload.
+pub struct Datagram<'b> {
+    /// Its payload.
     pub bytes: &'b mut [u8],
     /// Its sender.
     pub from: SocketAddr,
-    /// The local address it was sent to, if the kernel was asked for it.
+    /// The address of this host that it was sent to, if the socket receives at several and the kernel was asked for it
+    /// ([`prepare_datagrams`]).
     pub local: Option<IpAddr>,
-    /// The ECN field.
+    /// The ECN field of its IP header (RFC 3168 section 5): 0 to 3.
     pub ecn: u8,
 }
 
 /// Where a payload is sent, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct Sending {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
     /// The receiver.
     pub to: SocketAddr,
-    /// The local address to send from, unless the system chooses.
+    /// The address of this host to send from: the one that the receiver knows. None: the system chooses.
     pub local: Option<IpAddr>,
-    /// The ECN field.
+    /// The ECN field to send with: 0 to 3.
     pub ecn: u8,
-    /// Bytes of each datagram, if the payload is several.
+    /// Bytes of each datagram if the payload is several of equal size, the last of which may be shorter (`UDP_SEGMENT`,
+    /// udp(7)). None: one datagram.
     pub segment: Option<u16>,
+}
+
+impl Address {
+    /// One datagram without an ECN mark, from an address that the system chooses.
+    pub const fn to(to: SocketAddr) -> Address {
+        Address {
+            to,
+            local: None,
+            ecn: 0,
+            segment: None,
+        }
+    }
 }
 
 /// Memory for datagrams that are received together.
 pub struct Arrivals {
     data: Vec<u8>,
     got: Vec<Arrival>,
-    is_refused: bool,
+    network_error: Option<i32>,
 }
 
 impl Arrivals {
@@ -131,22 +159,23 @@ impl Arrivals {
         Arrivals {
             data: vec![0; BATCH * ROOM],
             got: Vec::with_capacity(BATCH),
-            is_refused: false,
+            network_error: None,
         }
     }
 
-    /// Whether the last call learned that nobody receives at the other end. Sockets know that only if they are connected.
-    pub fn is_refused(&self) -> bool {
-        self.is_refused
+    /// What an ICMP message about an earlier send has told the last call, as errno: `ECONNREFUSED` if no program receives
+    /// at the peer's port, `EMSGSIZE` if the datagram was too long for the path. Only connected sockets get these.
+    pub fn network_error(&self) -> Option<i32> {
+        self.network_error
     }
 
     /// Receives what is there, without waiting; whether there may be more.
     ///
     /// # Errors
-    /// What the system says, but for faults of earlier sends that the network reports here.
+    /// The system's, except for those of the network: see [`Arrivals::network_error`].
     pub fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         self.got.clear();
-        self.is_refused = false;
+        self.network_error = None;
         // SAFETY: these are made of integers and pointers, for which zero is a value.
         let (mut heads, mut names): ([libc::mmsghdr; BATCH], [libc::sockaddr_storage; BATCH]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -179,10 +208,13 @@ impl Arrivals {
         };
         let Ok(n) = usize::try_from(n) else {
             let error = io::Error::last_os_error();
-            self.is_refused = error.raw_os_error() == Some(libc::ECONNREFUSED);
             return match error.raw_os_error() {
                 Some(libc::EAGAIN) => Ok(false),
-                Some(libc::EINTR | libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) => Ok(true),
+                Some(libc::EINTR) => Ok(true),
+                Some(errno) if NETWORK_ERRORS.contains(&errno) => {
+                    self.network_error = Some(errno);
+                    Ok(true)
+                }
                 _ => Err(error),
             };
         };
@@ -204,7 +236,7 @@ impl Arrivals {
     }
 
     /// The datagrams of the last call, in their order; an empty one is a datagram, too.
-    pub fn datagrams(&mut self) -> impl Iterator<Item = Arrived<'_>> {
+    pub fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         let rooms = self.data.chunks_exact_mut(ROOM);
         rooms.zip(&self.got).flat_map(|(room, arrival)| {
             let (empty, bytes) = room[..arrival.length].split_at_mut(0);
@@ -213,7 +245,7 @@ impl Arrivals {
             bytes
                 .chunks_mut(arrival.segment)
                 .chain(empty)
-                .map(|bytes| Arrived {
+                .map(|bytes| Datagram {
                     bytes,
                     from: arrival.from,
                     local: arrival.told.local,
@@ -280,13 +312,13 @@ fn ancillary(head: &libc::msghdr) -> Told {
     told
 }
 
-/// Sends one payload without waiting: one datagram, or several of [`Sending::segment`] bytes each.
+/// Sends one payload without waiting: one datagram, or several of [`Address::segment`] bytes each.
 ///
 /// # Errors
 /// What the system says: `EAGAIN` if the socket takes nothing now, `EIO` or `EINVAL` where segments are not offered, `EINVAL`
 /// if the host has lost the local address.
-pub fn send_datagrams(fd: BorrowedFd<'_>, address: Sending, bytes: &[u8]) -> io::Result<()> {
-    let Sending { to, .. } = address;
+pub fn send_datagrams(fd: BorrowedFd<'_>, address: Address, bytes: &[u8]) -> io::Result<()> {
+    let to = address.to;
     let to_v4 = to.ip().to_canonical().is_ipv4();
     let name = SockAddr::from(to);
     let mut piece = libc::iovec {
@@ -380,17 +412,16 @@ mod tests {
         let receiver = UdpSocket::bind((host, 0)).ok()?;
         let sender = UdpSocket::bind((host, 0)).ok()?;
         prepare_datagrams(receiver.as_fd(), false);
-        let to = Sending {
-            to: receiver.local_addr().ok()?,
-            local: None,
+        let to = Address {
             ecn,
             segment,
+            ..Address::to(receiver.local_addr().ok()?)
         };
         send_datagrams(sender.as_fd(), to, b"one-two-three").ok()?;
         receiver.set_nonblocking(true).ok()?;
         // Waits until something is there.
         receiver
-            .set_read_timeout(Some(std::time::Duration::from_secs(5)))
+            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
             .ok()?;
         let mut arrivals = Arrivals::new();
         let mut got = Vec::new();
@@ -480,7 +511,7 @@ mod tests {
             arrivals.receive(server.as_fd()).expect("a receive");
             let datagram = arrivals.datagrams().next().expect("a datagram");
             assert_eq!(datagram.local, Some(asked), "{all}");
-            let address = Sending {
+            let address = Address {
                 to: datagram.from,
                 local: datagram.local,
                 ecn: 2,
@@ -488,7 +519,7 @@ mod tests {
             };
             send_datagrams(server.as_fd(), address, b"one-two").expect("a send");
             client
-                .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+                .set_read_timeout(Some(std::time::Duration::from_secs(60)))
                 .expect("a timeout");
             let mut buffer = [0; 64];
             let length = client
@@ -509,6 +540,33 @@ mod tests {
         arrivals.receive(socket.as_fd()).expect("received");
         let got: Vec<Vec<u8>> = arrivals.datagrams().map(|one| one.bytes.to_vec()).collect();
         assert_eq!(got, [&b"one"[..], b"", b"two"]);
+    }
+
+    #[test]
+    fn a_connected_socket_learns_what_the_network_says() {
+        // Takes datagrams of its peer only, so all others are refused.
+        let closed = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        closed.connect("127.0.0.1:9").expect("a route");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        assert!(path_mtu(socket.as_fd()).is_err(), "it has no peer");
+        socket
+            .connect(closed.local_addr().expect("an address"))
+            .expect("a route");
+        assert!(path_mtu(socket.as_fd()).expect("an MTU") >= 576);
+        socket.send(b"x").expect("a send");
+        let mut arrivals = Arrivals::new();
+        let mut receive = || {
+            let has_more = arrivals.receive(socket.as_fd()).expect("no error of the socket");
+            (has_more, arrivals.network_error())
+        };
+        assert_eq!(receive(), (true, Some(libc::ECONNREFUSED)));
+        assert_eq!(receive(), (false, None));
+        let Ok(six) = UdpSocket::bind("[::1]:0") else {
+            println!("skipped: no IPv6 here");
+            return;
+        };
+        six.connect("[::1]:9").expect("a route");
+        assert!(path_mtu(six.as_fd()).expect("an MTU") >= 1_280);
     }
 
     #[test]

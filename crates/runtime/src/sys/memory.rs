@@ -1,7 +1,10 @@
 //! Memory shared with forked processes, runs of words in it or in private memory, and the return of memory: the
 //! allocator's, and the program's own pages that were needed only once.
 
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -109,6 +112,84 @@ impl Run {
     }
 }
 
+/// A file in memory with this content, which the kernel keeps from changing.
+pub(crate) fn memory_file(content: &[u8]) -> std::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the flag, and later ones may insist on it.
+    let fd = match rustix::fs::memfd_create("weir", flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create("weir", flags),
+        other => other,
+    }?;
+    let mut left = content;
+    while !left.is_empty() {
+        match rustix::io::write(&fd, left) {
+            Ok(0) => return Err(Errno::NOSPC.into()),
+            Ok(n) => left = &left[n..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    rustix::fs::fcntl_add_seals(&fd, FIXED | SealFlags::SEAL)?;
+    Ok(fd)
+}
+
+/// What keeps content and length of a file in memory as they are.
+const FIXED: SealFlags = SealFlags::WRITE.union(SealFlags::GROW).union(SealFlags::SHRINK);
+
+/// The content of a file in memory, readable as bytes. Unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: it is memory that nobody can write to, and that lives as long as this value; threads may share it.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// The first `len` bytes of a file of [`memory_file`].
+    ///
+    /// # Errors
+    /// `EINVAL` if the file could change or is shorter, otherwise the errno of the kernel.
+    pub(crate) fn of(fd: BorrowedFd<'_>, len: usize) -> std::io::Result<Mapped> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let is_fixed = rustix::fs::fcntl_get_seals(fd)?.contains(FIXED);
+        let has_all = u64::try_from(rustix::fs::fstat(fd)?.st_size).is_ok_and(|size| size >= len as u64);
+        if !is_fixed || !has_all {
+            return Err(Errno::INVAL.into());
+        }
+        if len == 0 {
+            let start = NonNull::dangling();
+            return Ok(Mapped { start, len });
+        }
+        // Kernels before 6.7 take every shared mapping for one that may become writable. The pages are shared in any case.
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        // SAFETY: the kernel chooses the address, so that nothing that is mapped is replaced.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, flags, fd, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Mapped { start, len })
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the mapping holds `len` bytes as long as `self` lives, or `len` is 0. The seals keep every process from
+        // changing the bytes and from cutting the file.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: it was mapped with this length, and nobody has a reference to it any more.
+            let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
 /// Makes the allocator return the end of an arena as soon as this many bytes of it are free. Otherwise it adapts to the
 /// largest blocks freed, up to tens of megabytes per arena. False if the allocator has no such option.
 pub(crate) fn set_trim_threshold(bytes: i32) -> bool {
@@ -173,11 +254,22 @@ pub(crate) fn let_go_of_program() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn a_program_that_was_let_go_of_comes_back() {
         let bytes = let_go_of_program();
         assert!(bytes > 100_000, "{bytes} bytes of code and constants");
         assert_eq!(Run::own(3).part(1..3).words().len(), 2);
+    }
+
+    #[test]
+    fn only_what_cannot_change_is_mapped() {
+        let open = rustix::fs::memfd_create("open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        assert!(Mapped::of(open.as_fd(), 0).is_err(), "it has no seals");
+        let file = memory_file(b"content").unwrap();
+        assert!(Mapped::of(file.as_fd(), 8).is_err(), "it is shorter");
+        assert_eq!(Mapped::of(file.as_fd(), 7).unwrap().as_ref(), b"content");
+        assert!(Mapped::of(file.as_fd(), 0).unwrap().as_ref().is_empty());
     }
 }

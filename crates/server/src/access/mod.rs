@@ -13,7 +13,6 @@
 //! [`authority`] asks other servers.
 
 mod authority;
-mod credentials;
 mod decisions;
 mod users;
 mod verified;
@@ -21,13 +20,13 @@ mod verified;
 use crate::checked::{Answered, Checked, Guarded, Known, Unanswered, Vouched};
 use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
+use crate::credentials::Credentials;
 use crate::own_fields::is_among;
 use crate::path;
 use crate::proxy::direct::Pool;
 use crate::proxy::places::Names;
 pub(crate) use authority::Sender;
 use authority::{Authority, Desk, Question};
-use credentials::Credentials;
 pub(crate) use decisions::DecisionReport;
 use http_semantics::request::RequestHead;
 use std::collections::HashMap;

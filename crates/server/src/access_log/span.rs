@@ -77,7 +77,16 @@ impl Pending {
         };
         let name = known(method);
         let start = moment.of(request.started);
-        let mut span = Span::begin(&trace.request(), Kind::Server, name.unwrap_or("HTTP"), start);
+        let method_name = name.unwrap_or("HTTP");
+        let mut span = match trace.route() {
+            Some(route) => {
+                let named = format!("{method_name} {route}");
+                let mut span = Span::begin(&trace.request(), Kind::Server, &named, start);
+                span.text("http.route", route.as_bytes());
+                span
+            }
+            None => Span::begin(&trace.request(), Kind::Server, method_name, start),
+        };
         set_method(&mut span, name, method);
         span.text("url.scheme", if trace.is_secured { b"https" } else { b"http" });
         if let Some(target) = target {
@@ -121,7 +130,7 @@ impl Pending {
                 _ => moment.unix,
             };
             let started = moment.of(call.began);
-            let mut called = Span::begin(&trace.call(), Kind::Client, name.unwrap_or("HTTP"), started);
+            let mut called = Span::begin(&trace.call(), Kind::Client, method_name, started);
             set_method(&mut called, name, method);
             describe(&mut called, &upstream.target.to_string(), call);
             called.end(end.max(started), batch);

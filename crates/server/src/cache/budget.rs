@@ -161,6 +161,12 @@ impl Charge {
             _charge: self,
         })
     }
+
+    /// As [`Charge::hold`], for content that is in memory already.
+    pub(crate) fn hold_bytes(self, data: Bytes) -> Bytes {
+        debug_assert!(self.bytes >= data.len() as u64);
+        Bytes::from_owner(Held { data, _charge: self })
+    }
 }
 
 impl Drop for Charge {
@@ -185,14 +191,14 @@ impl Drop for Charge {
     }
 }
 
-struct Held {
-    data: Box<[u8]>,
+struct Held<D> {
+    data: D,
     _charge: Charge,
 }
 
-impl AsRef<[u8]> for Held {
+impl<D: AsRef<[u8]>> AsRef<[u8]> for Held<D> {
     fn as_ref(&self) -> &[u8] {
-        &self.data
+        self.data.as_ref()
     }
 }
 

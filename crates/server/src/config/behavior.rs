@@ -12,6 +12,12 @@ use units::{Bytes, Duration};
 /// Most locks that enter the kernel for each response; document 002 counted 40 of PHTTPD.
 pub const LOCK_CALLS_MAX: u32 = 10_000;
 
+/// Most microseconds for which a response holds the lock of the cache further.
+pub const LOCK_MICROS_MAX: u32 = 1_000_000;
+
+/// Most microseconds that pass between two writes of a response.
+pub const WRITE_MICROS_MAX: u32 = 1_000_000;
+
 /// The behaviors; table `[behavior]` of the configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -27,6 +33,8 @@ pub struct Behavior {
     pub copies: bool,
     /// The lock that is held while a response is looked up and composed.
     pub cache_lock: CacheLock,
+    /// For how many microseconds more a response holds that lock, busy; at most [`LOCK_MICROS_MAX`].
+    pub lock_micros: u32,
     /// The header block is formatted for each response instead of copied.
     pub fresh_head: bool,
     /// The clocks are read and the date is formatted for each arrival of requests.
@@ -38,6 +46,8 @@ pub struct Behavior {
     /// Largest size of one write in bytes; 0: as much as the kernel accepts.
     #[serde(deserialize_with = "values::bytes")]
     pub write_size: Bytes,
+    /// For how many microseconds the worker is busy between two writes of a response; at most [`WRITE_MICROS_MAX`].
+    pub write_micros: u32,
     /// Each line of the access log is written alone, at once.
     pub log_each: bool,
     /// All workers share a lock around accept.
@@ -58,11 +68,13 @@ impl Default for Behavior {
             ancestor_file: None,
             copies: false,
             cache_lock: CacheLock::default(),
+            lock_micros: 0,
             fresh_head: false,
             fresh_date: false,
             split_head: false,
             nagle: false,
             write_size: Bytes(0),
+            write_micros: 0,
             log_each: false,
             accept_lock: false,
             lock_calls: 0,
@@ -167,6 +179,30 @@ impl Behavior {
                 "there is no cache to lock with `lookup = \"each-request\"`; remove one of the two",
             ));
         }
+        if self.lock_micros > 0 && self.cache_lock == CacheLock::None {
+            return Err(ConfigError::invalid(
+                "lock-micros",
+                "no lock is held without `cache-lock`; set `cache-lock` to \"whole\" or \"entry\" (`--cache-lock`), too",
+            ));
+        }
+        if self.lock_micros > LOCK_MICROS_MAX {
+            return Err(ConfigError::invalid(
+                "lock-micros",
+                format!(
+                    "{} µs are too long; at most {LOCK_MICROS_MAX} are taken",
+                    self.lock_micros
+                ),
+            ));
+        }
+        if self.write_micros > WRITE_MICROS_MAX {
+            return Err(ConfigError::invalid(
+                "write-micros",
+                format!(
+                    "{} µs are too long; at most {WRITE_MICROS_MAX} are taken",
+                    self.write_micros
+                ),
+            ));
+        }
         if self.lock_calls > LOCK_CALLS_MAX {
             return Err(ConfigError::invalid(
                 "lock-calls",
@@ -198,6 +234,9 @@ impl Config {
         if b.cache_lock != CacheLock::default() {
             on.push(format!("cache-lock {}", b.cache_lock));
         }
+        if b.lock_micros > 0 {
+            on.push(format!("lock-micros {}", b.lock_micros));
+        }
         for (name, is_on) in [
             ("copies", b.copies),
             ("fresh-head", b.fresh_head),
@@ -216,6 +255,9 @@ impl Config {
         }
         if b.write_size.0 > 0 {
             on.push(format!("write-size {}", b.write_size));
+        }
+        if b.write_micros > 0 {
+            on.push(format!("write-micros {}", b.write_micros));
         }
         if !b.early_close.is_zero() {
             on.push(format!("early-close {}", super::show_duration(b.early_close)));

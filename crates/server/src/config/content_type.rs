@@ -5,7 +5,7 @@
 //! html = "text/html; charset=iso-8859-1"
 //! ts = "text/typescript"
 //! ```
-//! A value is sent as written, with type and subtype in lower case. A value without `charset` sends no charset. This
+//! The key `""` is for names without an extension, such as `README`. A value is sent as written, with type and subtype in lower case. A value without `charset` sends no charset. This
 //! file decides which extensions and values are valid; the module `media_type` knows the types of all other extensions.
 
 use core::fmt;
@@ -13,20 +13,20 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
 
-/// `Content-Type` values by extension (lower case, without the dot).
+/// `Content-Type` values by extension (lower case, without the dot; empty for names without one).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentTypes(BTreeMap<Box<str>, Box<str>>);
 
 impl ContentTypes {
-    /// Sets the type of an extension, in any case.
+    /// Sets the type of an extension, in any case; the empty one is that of names without an extension.
     ///
     /// # Errors
     /// A sentence that names the extension or the value and shows a valid one.
     pub fn insert(&mut self, extension: &str, value: &str) -> Result<(), String> {
         let is_extension = |b: u8| b.is_ascii_graphic() && !b"./\\".contains(&b);
-        if extension.is_empty() || !extension.bytes().all(is_extension) {
+        if !extension.bytes().all(is_extension) {
             return Err(format!(
-                "`{}` is not an extension; write the part of a name after its last dot, as in html",
+                "`{}` is not an extension; write the part of a name after its last dot, as in html, or \"\" for names without one",
                 extension.escape_debug()
             ));
         }
@@ -131,13 +131,16 @@ mod tests {
             types.insert(extension, value).expect(value);
             assert_eq!(types.get(&extension.to_ascii_uppercase()), Some(value.trim()));
         }
-        assert_eq!(types.get("css"), None);
+        assert_eq!((types.get("css"), types.get("")), (None, None));
+        types
+            .insert("", "text/plain")
+            .expect("names without an extension");
+        assert_eq!(types.get(""), Some("text/plain"));
         types
             .insert("txt", "Text/Plain; charset=UTF-8")
             .expect("case makes no difference");
         assert_eq!(types.get("txt"), Some("text/plain; charset=UTF-8"));
         for (extension, value, part) in [
-            ("", "text/html", "not an extension"),
             (".html", "text/html", "after its last dot"),
             ("tar.gz", "text/html", "after its last dot"),
             ("a/b", "text/html", "not an extension"),

@@ -42,6 +42,7 @@ mod redirect;
 mod replay;
 mod request_header;
 mod request_id;
+mod resource_attribute;
 mod secure;
 mod security_headers;
 mod socket_file;
@@ -54,11 +55,13 @@ mod upstream;
 mod values;
 mod versions;
 
-pub use self::otlp::{Otlp, OtlpEndpoint, Parents, Share};
+pub use self::otlp::{Otlp, OtlpCompression, OtlpEndpoint, Parents, SampledBy, Share};
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
-pub use behavior::{Behavior, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LookupTime};
+pub use behavior::{
+    Behavior, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LOCK_MICROS_MAX, LookupTime, WRITE_MICROS_MAX,
+};
 pub use content_type::ContentTypes;
 pub use cors::Cors;
 pub(crate) use cors::Grant;
@@ -83,6 +86,7 @@ pub use redirect::Redirect;
 pub(crate) use redirect::spelling;
 pub use request_header::RequestHeader;
 pub use request_id::RequestIdField;
+pub use resource_attribute::ResourceAttribute;
 /// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
@@ -144,6 +148,13 @@ pub struct Config {
     pub crypto: Crypto,
     /// File to which the secrets of all TLS connections are appended, for debugging. `None`: none.
     pub tls_key_log: Option<PathBuf>,
+    /// Folder for the packets of HTTP/3 connections as qlog, a file per connection, for debugging. `None`: none.
+    pub qlog: Option<PathBuf>,
+    /// Maximum number of qlog files in the folder; further connections are not logged.
+    pub qlog_files: u32,
+    /// Maximum size of a qlog file; later packets of its connection are not logged.
+    #[serde(deserialize_with = "values::bytes")]
+    pub qlog_size: Bytes,
     /// Names to get a certificate for by ACME (RFC 8555): one string or a list.
     #[serde(deserialize_with = "managed::domains")]
     pub domain: Vec<String>,
@@ -431,6 +442,9 @@ impl Default for Config {
             tls_client_auth: ClientAuth::default(),
             crypto: Crypto::default(),
             tls_key_log: None,
+            qlog: None,
+            qlog_files: 100,
+            qlog_size: Bytes::mib(16),
             domain: Vec::new(),
             tls: TlsSource::default(),
             http_listen: None,
@@ -789,6 +803,16 @@ impl Config {
                 "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",
             ));
         }
+        at_least("qlog-files", self.qlog_files.into(), 1, "one file can be written")?;
+        if self.qlog_size < QLOG_SIZE_MIN {
+            return Err(ConfigError::invalid(
+                "qlog-size",
+                format!(
+                    "{} is too small; it must be at least {QLOG_SIZE_MIN}",
+                    self.qlog_size
+                ),
+            ));
+        }
         at_least(
             "log-sample",
             self.log_sample.into(),
@@ -1019,11 +1043,19 @@ impl Config {
 
     /// Whether listings have the same theme, and the same rules keep READMEs out of them.
     fn same_listings(&self, other: &Config) -> bool {
-        let theme =
-            |c: &Config| [&c.listing_stylesheet, &c.listing_header, &c.listing_footer].map(String::clone);
+        let theme = (
+            &self.listing_stylesheet,
+            &self.listing_header,
+            &self.listing_footer,
+        );
         let same_rules =
             (&self.access, &self.redirect, &self.proxy) == (&other.access, &other.redirect, &other.proxy);
-        theme(self) == theme(other)
+        theme
+            == (
+                &other.listing_stylesheet,
+                &other.listing_header,
+                &other.listing_footer,
+            )
             && self.listing_readme == other.listing_readme
             && (!self.listing_readme || same_rules)
     }
@@ -1083,6 +1115,9 @@ impl Config {
     }
 }
 
+/// Smallest limit on the size of a qlog file: a handshake fits.
+const QLOG_SIZE_MIN: Bytes = Bytes::kib(64);
+
 /// Smallest access log that is rotated.
 const LOG_SIZE_MIN: Bytes = Bytes::kib(4);
 
@@ -1129,6 +1164,9 @@ fixed!(
     "admin" admin,
     "http3" http3,
     "tls-key-log" tls_key_log,
+    "qlog" qlog,
+    "qlog-files" qlog_files,
+    "qlog-size" qlog_size,
     "domain" domain,
     "tls" tls,
     "http-listen" http_listen,

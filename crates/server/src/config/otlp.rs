@@ -1,8 +1,9 @@
 //! Traces for a collector of OpenTelemetry: table `[otlp]`.
 //!
-//! Decides where spans go, of which requests there are any, and how many may wait. It makes and sends none.
+//! Decides where spans go, which requests have one, and how many may wait. It makes and sends none.
 
 use super::auth::AuthUrl;
+use super::resource_attribute::ResourceAttribute;
 use super::upstream::UpstreamAddress;
 use super::values::{self, FieldLine};
 use super::{Config, ConfigError};
@@ -14,6 +15,9 @@ use units::Duration;
 
 /// Most spans that may wait in a process.
 const QUEUE_MAX: u32 = 1 << 20;
+
+/// Most attributes of the resource.
+const RESOURCE_MAX: usize = 64;
 
 /// Paths that are added to the endpoint (OTLP specification, "OTLP/HTTP Request").
 const SIGNALS: [&str; 3] = ["/v1/traces", "/v1/metrics", "/v1/logs"];
@@ -29,15 +33,21 @@ pub struct Otlp {
     pub endpoint: Option<OtlpEndpoint>,
     /// The name of this server in traces (`service.name`).
     pub service_name: String,
+    /// Further attributes of this server in traces, such as `deployment.environment.name`.
+    pub resource: Vec<ResourceAttribute>,
     /// Field lines for the collector, such as a token.
     #[serde(deserialize_with = "values::request_lines")]
     pub header: Vec<FieldLine>,
     /// Share of the traces that begin here and are recorded.
     pub sample: Share,
+    /// Who decides about the traces that requests of others continue.
+    pub sampled_by: SampledBy,
     /// Whose `traceparent` is believed.
     pub parent: Parents,
     /// PEM file with the roots that the collector's certificate is checked with. `None`: those of the system.
     pub ca: Option<PathBuf>,
+    /// How batches are compressed.
+    pub compression: OtlpCompression,
     /// Most spans that wait in a process; further ones are dropped.
     pub queue: u32,
     /// Most spans in a request to the collector.
@@ -55,10 +65,13 @@ impl Default for Otlp {
         Otlp {
             endpoint: None,
             service_name: "weir".to_owned(),
+            resource: Vec::new(),
             header: Vec::new(),
-            sample: Share(1.0),
+            sample: Share::ALL,
+            sampled_by: SampledBy::default(),
             parent: Parents::default(),
             ca: None,
+            compression: OtlpCompression::default(),
             queue: 8_192,
             batch: 512,
             interval: Duration::from_secs(5),
@@ -81,20 +94,48 @@ units::words! {
     }
 }
 
+units::words! {
+    /// Who decides whether a request that continues a trace is recorded. About other requests, the share decides.
+    #[derive(Default)]
+    pub enum SampledBy {
+        /// Its parent, by the `sampled` flag.
+        #[default]
+        Parent = "parent",
+        /// The share, by the trace ID.
+        Share = "share",
+    }
+}
+
+units::words! {
+    /// The coding of requests to the collector.
+    #[derive(Default)]
+    pub enum OtlpCompression {
+        /// None.
+        #[default]
+        None = "none",
+        /// `Content-Encoding: gzip`, which every collector accepts.
+        Gzip = "gzip",
+    }
+}
+
 impl Otlp {
-    /// Validates values that depend on each other, and their ranges.
+    /// Whether Weir sets the field of this line itself, so that the line cannot be configured.
+    pub fn has_own(line: &FieldLine) -> bool {
+        let name = line.name().to_ascii_lowercase();
+        OWN.contains(&&*name) || values::is_computed(&name)
+    }
+
+    /// Validates values that depend on each other, and their ranges. The endpoint may come from elsewhere
+    /// ([`Config::validate_collector`]).
     ///
     /// # Errors
     /// The first key at fault and a valid value for it.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let wrong = |key, why: String| Err(ConfigError::invalid(key, why));
-        let Some(endpoint) = &self.endpoint else {
-            return wrong(
-                "otlp",
-                "there is no collector; set `endpoint` (`--otlp`), as in http://127.0.0.1:4318".to_owned(),
-            );
-        };
-        if self.ca.is_some() && !endpoint.upstream().is_secured() {
+        if self.ca.is_some()
+            && let Some(endpoint) = &self.endpoint
+            && !endpoint.upstream().is_secured()
+        {
             return wrong(
                 "ca",
                 format!("has no effect: {endpoint} is not https; write an https endpoint, or leave `ca` out"),
@@ -103,11 +144,13 @@ impl Otlp {
         if self.service_name.is_empty() || self.service_name.len() > 255 {
             return wrong("service-name", "a name has 1 to 255 bytes".to_owned());
         }
-        let is_own = |line: &&FieldLine| {
-            let name = line.name().to_ascii_lowercase();
-            OWN.contains(&&*name) || values::is_computed(&name)
-        };
-        if let Some(line) = self.header.iter().find(is_own) {
+        if self.resource.len() > RESOURCE_MAX {
+            return wrong(
+                "resource",
+                format!("has more than {RESOURCE_MAX} attributes; remove some"),
+            );
+        }
+        if let Some(line) = self.header.iter().find(|line| Otlp::has_own(line)) {
             return wrong(
                 "header",
                 format!(
@@ -119,15 +162,15 @@ impl Otlp {
         if !(1..=QUEUE_MAX).contains(&self.queue) {
             return wrong(
                 "queue",
-                format!("{} is not a number of spans; write 1 to {QUEUE_MAX}", self.queue),
+                format!("must be 1 to {QUEUE_MAX}, and is {}", self.queue),
             );
         }
         if !(1..=self.queue).contains(&self.batch) {
             return wrong(
                 "batch",
                 format!(
-                    "{} is not a number of spans; write 1 to {}, the value of `queue`",
-                    self.batch, self.queue
+                    "must be 1 to {}, the value of `queue`, and is {}",
+                    self.queue, self.batch
                 ),
             );
         }
@@ -146,6 +189,20 @@ impl Config {
         Some(self.otlp.as_ref()?.endpoint.as_ref()?.upstream())
     }
 
+    /// Checks that there is a collector if there is a table for it, once flags and environment were read.
+    ///
+    /// # Errors
+    /// The key that is missing.
+    pub fn validate_collector(&self) -> Result<(), ConfigError> {
+        match self.otlp.is_some() && self.collector().is_none() {
+            true => Err(ConfigError::invalid(
+                "otlp",
+                "there is no collector; set `endpoint` (`--otlp`), as in http://127.0.0.1:4318",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Whether spans would go to another collector, which the rights of a running process may not allow.
     pub(super) fn changes_collector(&self, running: &Config) -> bool {
         self.collector().is_some() && self.collector() != running.collector()
@@ -162,36 +219,59 @@ impl Config {
 
 /// The URL of a collector, as `http://127.0.0.1:4318` or `https://otlp.example.com/v1/otlp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtlpEndpoint(AuthUrl);
+pub struct OtlpEndpoint {
+    url: AuthUrl,
+    /// Whether the URL is that of the traces themselves, to which nothing is added.
+    is_whole: bool,
+}
 
 impl OtlpEndpoint {
+    /// The endpoint of traces with exactly this URL, as `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` has it (OpenTelemetry
+    /// specification, "Endpoint URLs for OTLP/HTTP").
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn of_traces(text: &str) -> Result<OtlpEndpoint, String> {
+        let url = url(text)?;
+        Ok(OtlpEndpoint { url, is_whole: true })
+    }
+
     /// Its server.
     pub fn upstream(&self) -> &UpstreamAddress {
-        self.0.upstream()
+        self.url.upstream()
     }
 
     /// The URL of what is at this path below it.
     pub fn below(&self, path: &str) -> String {
-        format!("{}{path}", self.0.to_string().trim_end_matches('/'))
+        match self.is_whole {
+            true => self.url.to_string(),
+            false => format!("{}{path}", self.url.to_string().trim_end_matches('/')),
+        }
     }
+}
+
+/// The URL of a collector, which may have a query.
+fn url(text: &str) -> Result<AuthUrl, String> {
+    let is_http = text.starts_with("http://") || text.starts_with("https://");
+    let url = text.parse().ok().filter(|_| is_http);
+    url.ok_or_else(|| {
+        format!(
+            "`{}` is not the URL of a collector; write one as in http://127.0.0.1:4318, without query",
+            text.escape_debug()
+        )
+    })
 }
 
 impl FromStr for OtlpEndpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<OtlpEndpoint, String> {
-        let wrong = || {
-            format!(
-                "`{}` is not the URL of a collector; write one as in http://127.0.0.1:4318, without query",
-                text.escape_debug()
-            )
-        };
-        if !text.starts_with("http://") && !text.starts_with("https://") {
-            return Err(wrong());
-        }
-        let url: AuthUrl = text.parse().map_err(|_| wrong())?;
+        let url = url(text)?;
         if url.target().contains('?') {
-            return Err(wrong());
+            return Err(format!(
+                "`{}` has a query; write a URL as in http://127.0.0.1:4318, without query",
+                text.escape_debug()
+            ));
         }
         let text = text.trim_end_matches('/');
         match SIGNALS.iter().find_map(|signal| text.strip_suffix(signal)) {
@@ -200,7 +280,7 @@ impl FromStr for OtlpEndpoint {
                 text.escape_debug(),
                 base.escape_debug()
             )),
-            None => Ok(OtlpEndpoint(url)),
+            None => Ok(OtlpEndpoint { url, is_whole: false }),
         }
     }
 }
@@ -222,6 +302,11 @@ impl<'de> Deserialize<'de> for OtlpEndpoint {
 pub struct Share(f64);
 
 impl Share {
+    /// All of them.
+    pub const ALL: Share = Share(1.0);
+    /// None of them.
+    pub const NONE: Share = Share(0.0);
+
     /// The number.
     pub fn get(self) -> f64 {
         self.0
@@ -323,16 +408,44 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_of_traces_is_used_as_it_is() {
+        for (text, used) in [
+            ("http://a:1/v1/traces", "http://a:1/v1/traces"),
+            ("http://a:1/v1/traces/?key=1", "http://a:1/v1/traces/?key=1"),
+            ("http://a:1", "http://a:1/"),
+        ] {
+            let endpoint = OtlpEndpoint::of_traces(text).unwrap();
+            assert_eq!(
+                (
+                    endpoint.below("/v1/traces").as_str(),
+                    endpoint.to_string().as_str()
+                ),
+                (used, used)
+            );
+        }
+        assert!(OtlpEndpoint::of_traces("a:4317").is_err() && OtlpEndpoint::of_traces("unix:/a").is_err());
+    }
+
+    #[test]
     fn a_table_has_defaults() {
         let otlp = read("endpoint = 'http://127.0.0.1:4318'").unwrap();
         assert_eq!((otlp.queue, otlp.batch, otlp.sample.get()), (8_192, 512, 1.0));
         assert_eq!((otlp.interval.as_secs(), otlp.timeout.as_secs()), (5, 10));
         assert_eq!((otlp.parent, otlp.service_name.as_str()), (Parents::All, "weir"));
+        assert_eq!(
+            (otlp.sampled_by, otlp.compression, otlp.resource.len()),
+            (SampledBy::Parent, OtlpCompression::None, 0)
+        );
         let otlp = read(
             "endpoint = 'https://a.test'\nheader = ['Authorization: Bearer x']\nsample = 0.25\nparent = 'trusted'\n\
-             ca = 'ca.pem'\nqueue = 1\nbatch = 1\ninterval = '100ms'\ntimeout = '10m'\nservice-name = 'shop'",
+             ca = 'ca.pem'\nqueue = 1\nbatch = 1\ninterval = '100ms'\ntimeout = '10m'\nservice-name = 'shop'\nsampled-by = 'share'\n\
+             compression = 'gzip'\nresource = ['a=b']",
         )
         .unwrap();
+        assert_eq!(
+            (otlp.sampled_by, otlp.compression, otlp.resource[0].value()),
+            (SampledBy::Share, OtlpCompression::Gzip, "b")
+        );
         assert_eq!((otlp.header[0].value(), otlp.sample.get()), ("Bearer x", 0.25));
         for (text, sample) in [("sample = 1", 1.0), ("sample = 0", 0.0)] {
             let otlp = read(&format!("endpoint = 'http://a.test:1'\n{text}")).unwrap();
@@ -343,11 +456,14 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_what_would_be_right() {
         for (text, parts) in [
-            ("sample = 0.5", ["`otlp`", "set `endpoint`"]),
             ("endpoint = 'http://a'\nsample = 1.5", ["`sample`", "from 0 to 1"]),
             ("endpoint = 'http://a'\nsample = -1", ["`sample`", "from 0 to 1"]),
             ("endpoint = 'http://a'\nca = 'x'", ["`ca`", "is not https"]),
             ("endpoint = 'http://a'\nqueue = 0", ["`queue`", "1 to 1048576"]),
+            (
+                "endpoint = 'http://a'\nqueue = 1048577",
+                ["`queue`", "1 to 1048576"],
+            ),
             (
                 "endpoint = 'http://a'\nqueue = 9\nbatch = 10",
                 ["`batch`", "1 to 9"],
@@ -369,6 +485,11 @@ mod tests {
             ),
             ("endpoint = 'http://a'\nheader = ['b']", ["header", "NAME: VALUE"]),
             ("endpoint = 'http://a'\nparent = 'al'", ["`al`", "`all`"]),
+            (
+                "endpoint = 'http://a'\nresource = ['a']",
+                ["resource", "NAME=VALUE"],
+            ),
+            ("endpoint = 'http://a'\ncompression = 'zip'", ["`zip`", "`gzip`"]),
             ("endpoint = 'a:4318'", ["`endpoint`", "http://127.0.0.1:4318"]),
             (
                 "endpoint = 'http://a:4318/v1/traces'",
@@ -381,6 +502,28 @@ mod tests {
         ] {
             let why = read(text).expect_err(text);
             assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
+        }
+        let name = |length| format!("endpoint = 'http://a'\nservice-name = '{}'", "n".repeat(length));
+        assert!(read(&name(255)).is_ok() && read(&name(256)).is_err());
+        let resource = |count| format!("endpoint = 'http://a'\nresource = [{}]", "'a=b',".repeat(count));
+        assert!(read(&resource(RESOURCE_MAX)).is_ok());
+        let why = read(&resource(RESOURCE_MAX + 1)).unwrap_err();
+        assert!(why.contains("more than 64 attributes"), "{why}");
+    }
+
+    #[test]
+    fn a_table_needs_a_collector_in_the_end() {
+        for (text, is_valid) in [
+            ("", true),
+            ("[otlp]", false),
+            ("[otlp]\nsample = 0.5", false),
+            ("[otlp]\nendpoint = 'http://a'", true),
+        ] {
+            let checked = Config::from_toml(text, "w.toml").unwrap().validate_collector();
+            assert_eq!(checked.is_ok(), is_valid, "{text}");
+            if let Err(error) = checked {
+                assert!(error.to_string().contains("set `endpoint`"), "{error}");
+            }
         }
     }
 

@@ -40,7 +40,7 @@ const RESOLVE_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const RESOLVE_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 /// Most exceptions of a rule: a request is compared with each of them.
-const EXCEPTIONS_MAX: usize = 100;
+const EXCEPTIONS_MAX: usize = 1000;
 
 /// Most requests at a time on one connection.
 pub(crate) const STREAMS_MAX: u32 = 1_000;
@@ -663,6 +663,13 @@ mod tests {
             let why = read(more).unwrap_err();
             assert!(why.contains(said), "{more}: {why}");
         }
+        let except = |count: usize| {
+            let paths: Vec<String> = (0..count).map(|at| format!("\"/a/{at}\"")).collect();
+            read(&format!("except = [{}]", paths.join(", ")))
+        };
+        assert_eq!(except(EXCEPTIONS_MAX).unwrap().except.len(), 1000);
+        let why = except(EXCEPTIONS_MAX + 1).unwrap_err();
+        assert!(why.contains("more than 1000 patterns"), "{why}");
     }
 
     #[test]

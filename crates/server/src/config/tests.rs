@@ -95,7 +95,7 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "[types]\ncss = 'text/css'\n'.html' = 'text/html'",
-            "w.toml:3: `.html` is not an extension; write the part of a name after its last dot, as in html",
+            "w.toml:3: `.html` is not an extension; write the part of a name after its last dot, as in html, or \"\" for names without one",
         ),
         (
             "types = 'text/css'",

@@ -16,6 +16,9 @@ use units::Bytes;
 /// Maximum number of rules of a site. Each has a socket and threads of its own.
 const RULES_MAX: usize = 16;
 
+/// Default limit on the length of a file.
+const LARGEST: Bytes = Bytes::mib(256);
+
 /// A table `[[uploads]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -27,19 +30,15 @@ pub struct Uploads {
     /// Bytes of all files in the folder together. `None`: what the file system has room for.
     #[serde(default, deserialize_with = "values::some_bytes")]
     pub quota: Option<Bytes>,
-    /// Bytes of a file.
-    #[serde(default = "largest", deserialize_with = "values::bytes")]
-    pub largest: Bytes,
+    /// Bytes of a file. `None`: 256 MiB.
+    #[serde(default, deserialize_with = "values::some_bytes")]
+    pub largest: Option<Bytes>,
     /// Whether a change is on the disk before it is answered.
     #[serde(default = "sync")]
     pub sync: bool,
     /// Whether everyone may change the files: no access rule is needed.
     #[serde(default)]
     pub open: bool,
-}
-
-fn largest() -> Bytes {
-    Bytes::mib(256)
 }
 
 fn sync() -> bool {
@@ -105,7 +104,7 @@ impl Uploads {
     /// Checks that an access rule decides who may change files, the same one for all of them.
     fn validate(&self, access: &[Access]) -> Result<(), String> {
         let path = &self.path;
-        if self.largest.0 == 0 {
+        if self.largest().0 == 0 {
             return Err(format!(
                 "the rule for `{path}` admits no file; `largest` is at least 1"
             ));
@@ -168,6 +167,32 @@ impl Config {
             .any(|rules| !rules.is_empty())
     }
 
+    /// Rules that are valid and cannot do what they say: the limit on a file is above that on all files together.
+    ///
+    /// # Errors
+    /// As [`Config::sites`].
+    pub fn upload_warnings(&self) -> Result<Vec<String>, ConfigError> {
+        let mut warnings: Vec<String> = Vec::new();
+        for site in self.sites()? {
+            for rule in &site.uploads {
+                if let (Some(quota), Some(largest)) = (rule.quota, rule.largest)
+                    && quota < largest
+                {
+                    let warning = format!(
+                        "uploads: the rule for `{}` has a `largest` of {largest} above its `quota` of {quota}; files above the quota \
+                         get 507: raise `quota`, or lower `largest`",
+                        rule.path
+                    );
+                    // Hosts inherit rules.
+                    if !warnings.contains(&warning) {
+                        warnings.push(warning);
+                    }
+                }
+            }
+        }
+        Ok(warnings)
+    }
+
     /// The folders whose files clients may change, without duplicates.
     ///
     /// # Errors
@@ -187,6 +212,11 @@ impl Config {
 }
 
 impl Uploads {
+    /// Bytes of a file at most.
+    pub(crate) fn largest(&self) -> Bytes {
+        self.largest.unwrap_or(LARGEST)
+    }
+
     /// The folder of the rule in a site; `None`: the site has no folder of its own.
     pub(crate) fn folder_in<'c>(&'c self, site: &'c Config) -> Option<&'c Path> {
         self.folder.as_deref().or(match site.versions {
@@ -210,7 +240,7 @@ mod tests {
         let config = config("[[uploads]]\npath = '/dav/'\nopen = true").unwrap();
         let rule = &config.uploads[0];
         assert_eq!(
-            (rule.quota, rule.largest, rule.sync),
+            (rule.quota, rule.largest(), rule.sync),
             (None, Bytes::mib(256), true)
         );
         assert_eq!(rule.folder_in(&config), Some(Path::new("site")));
@@ -330,6 +360,32 @@ mod tests {
         let versioned =
             Config::from_toml("versions = 'v'\n[[uploads]]\npath = '/dav/'\nopen = true", "w").unwrap();
         assert_eq!(versioned.uploads[0].folder_in(&versioned), None);
+    }
+
+    #[test]
+    fn a_limit_above_the_quota_is_pointed_out() {
+        let warnings = |rule: &str| {
+            let text = format!(
+                "[[uploads]]\npath = '/dav/'\nopen = true\n{rule}[[host]]\nnames = ['a']\nroot = 'a'"
+            );
+            config(&text).unwrap().upload_warnings().unwrap()
+        };
+        let found = warnings("quota = '1KiB'\nlargest = '2KiB'\n");
+        let [warning] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(
+            warning.contains("`/dav/`") && warning.contains("raise `quota`"),
+            "{warning}"
+        );
+        // The default limit says nothing.
+        for rule in [
+            "quota = '1KiB'\n",
+            "quota = '2KiB'\nlargest = '2KiB'\n",
+            "largest = '2KiB'\n",
+        ] {
+            assert!(warnings(rule).is_empty(), "{rule}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::status::Status;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use units::Rng;
+use units::{Duration, Rng};
 
 /// The step of the search.
 #[derive(Clone, Copy, Debug)]
@@ -342,6 +342,9 @@ impl Exchange {
             (CacheLock::Entry, Some(entry)) => Some(hold(&entry.in_use)),
             (CacheLock::Whole, _) => Some(hold(view.in_use())),
         };
+        if held.is_some() {
+            runtime::lock_calls::hold_for(Duration::from_micros(search.config.behavior.lock_micros.into()));
+        }
         Step::Answer(Answer {
             _held: held,
             ..self.unsettled(compose(composer, decision, entry, site, rng))

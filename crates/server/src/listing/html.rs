@@ -214,7 +214,8 @@ fn counts(out: &mut String, page: &Page<'_>) {
     }
     match page.items.len() {
         shown if shown == matching => {}
-        0 => out.push_str("There is no such page. "),
+        // The links below say that there is no such page.
+        0 => {}
         shown => push(
             out,
             format_args!("This page shows {} to {}. ", before + 1, before + shown),
@@ -248,7 +249,13 @@ fn pages(out: &mut String, page: &Page<'_>) {
         link(out, 1, "", "First");
         link(out, (at - 1).min(pages), " rel=\"prev\"", "Previous");
     }
-    push(out, format_args!("<span>Page {at} of {pages}</span>\n"));
+    match at <= pages {
+        true => push(out, format_args!("<span>Page {at} of {pages}</span>\n")),
+        false => push(
+            out,
+            format_args!("<span>There is no page {at}; the last one is {pages}.</span>\n"),
+        ),
+    }
     if at < pages {
         link(out, at + 1, " rel=\"next\"", "Next");
         link(out, pages, "", "Last");
@@ -321,6 +328,36 @@ mod tests {
             false,
         );
         insta::assert_snapshot!(page.replace(STYLE, "…"));
+    }
+
+    #[test]
+    fn a_page_past_the_last_one_names_the_last_one() {
+        let many: Vec<Item> = (0..5).map(|n| item(&[b'a' + n], Some(1), 0)).collect();
+        for (raw, items, said, previous) in [
+            ("limit=2&page=3", &many[..], "Page 3 of 3", "?limit=2&amp;page=2"),
+            (
+                "limit=2&page=99",
+                &many[..],
+                "There is no page 99; the last one is 3.",
+                "?limit=2&amp;page=3",
+            ),
+            ("page=2", &[], "There is no page 2; the last one is 1.", "./"),
+            (
+                "q=z&page=2",
+                &many[..],
+                "There is no page 2; the last one is 1.",
+                "?q=z",
+            ),
+        ] {
+            let page = shown(b"/d/", raw, items.to_vec(), false);
+            assert_eq!(page.matches("<span>").count(), 1, "{raw}: {page}");
+            for part in [
+                format!("<span>{said}</span>"),
+                format!("<a href=\"{previous}\" rel=\"prev\">"),
+            ] {
+                assert!(page.contains(&part), "{raw}: {part}: {page}");
+            }
+        }
     }
 
     /// Names, paths and search texts that end each context that they are written in.

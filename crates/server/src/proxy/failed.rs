@@ -46,6 +46,11 @@ pub(crate) enum Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Failed::Unreachable(loss) if loss.is_forbidden() => write!(
+                f,
+                "{loss}; restart Weir if a reload added this port (Landlock), otherwise check the permissions of the \
+                 Unix socket, or the firewall"
+            ),
             Failed::Unreachable(loss) => write!(f, "{loss}; start the upstream or correct its address"),
             Failed::Insecure => f.write_str("the TLS of the connection failed; check the upstream"),
             Failed::Unresolved => f.write_str(

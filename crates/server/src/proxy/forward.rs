@@ -31,7 +31,7 @@ pub(crate) use response::ToClient;
 pub(super) use stored::length;
 
 use super::balance::{self, Left, Stay};
-use super::cache::Cached;
+use super::cache::{Cached, Repeat};
 use super::channel::Channel;
 use super::failed::Failed;
 use super::head::{Follows, Outgoing, asks_for_websocket, binds_connection, write_request};
@@ -201,6 +201,8 @@ pub(crate) struct Forward {
     /// The cache's part.
     cached: Option<Box<Cached>>,
     is_looked_up: bool,
+    /// The response from the cache as equal requests get it.
+    repeat: Option<Box<Repeat>>,
     /// Content from the cache that follows `down`.
     pub(crate) stored: Bytes,
     /// The failure of an upstream in whose place a stored response was served.
@@ -270,7 +272,10 @@ impl Forward {
                 .as_ref()
                 .filter(|trace| trace.is_sampled())
                 .map(|_| found.target.as_slice().into()),
-            trace: from.trace.clone(),
+            trace: from
+                .trace
+                .as_ref()
+                .map(|trace| trace.routed(&found.route.rule.path)),
             head_len,
             attempts: 0,
             switches,
@@ -322,6 +327,7 @@ impl Forward {
             body_bytes: 0,
             cached,
             is_looked_up: false,
+            repeat: None,
             stored: Bytes::new(),
             stood_in_for: None,
         };

@@ -1,6 +1,7 @@
 //! The client's side of an exchange if the client speaks HTTP/1: its body is decoded from its input, and the response is
 //! written into the output for it.
 
+use super::cache::Written;
 use super::failed::Failed;
 use super::forward::{Forward, ToClient};
 use super::head::{Added, Outgoing, write_response, write_switch};
@@ -79,6 +80,10 @@ impl ToClient for ForClient<'_> {
         };
         write_response(down, head, is_to_head, outgoing, added)?;
         Ok((down.len() - start) as u32)
+    }
+
+    fn repeatable<'a>(&'a self, down: &'a [u8]) -> Option<Written<'a>> {
+        self.connection.is_empty().then_some(Written::Text(down))
     }
 
     fn trailers(&mut self, _: &Fields<'_, '_>) {}

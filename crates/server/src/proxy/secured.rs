@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 const SETTINGS: Settings = Settings {
     ca: "`ca` in [proxy.tls]",
     insecure: Some("`insecure = true` in [proxy.tls]"),
-    certificate: "`cert` and `key` in [proxy.tls]",
+    certificate: "name one with `cert` and `key` in [proxy.tls]",
     name: "set `server-name` in [proxy.tls] to a name of the certificate, or install one for this name",
     clear: "an http URL",
     versions: "update its TLS",

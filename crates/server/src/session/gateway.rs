@@ -73,6 +73,22 @@ pub(super) fn ruled(cx: &Cx, head: &RequestHead<'_, '_>, id: Option<&RequestId>)
     }
 }
 
+/// Whether requests of this client may get stored responses without a lookup.
+#[inline]
+pub(super) fn repeats(cx: &Cx, client: &Client) -> bool {
+    cx.uses_head_cache[usize::from(client.is_secured())]
+        && !client.is_special()
+        // The head may name another client.
+        && !client.is_trusted(&cx.state.trusted)
+}
+
+/// Whether equal requests may get a stored response to one of this client again. `generation`: that of the configuration which
+/// chose the route.
+pub(super) fn may_be_repeated(cx: &Cx, client: &Client, generation: u64) -> bool {
+    let has_limits = !cx.state.gates.is_empty() || !cx.state.request_limits.is_empty();
+    repeats(cx, client) && !has_limits && cx.generation == generation
+}
+
 /// The path of a target.
 pub(super) fn path(target: &[u8]) -> &[u8] {
     target.split(|&b| b == b'?').next().unwrap_or_default()

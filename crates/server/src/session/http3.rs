@@ -16,6 +16,9 @@
 mod forward;
 mod requests;
 
+#[cfg(test)]
+mod tests;
+
 use super::client::{Client, Layer};
 use super::multiplexed::forward::{self as passing, Forwarding as _};
 use super::multiplexed::stream::{self, State};

@@ -5,6 +5,7 @@ use crate::config::{Config, LogFormat};
 use crate::service::LogSink;
 use crate::site::Source;
 use crate::{Cx, Server, Session, Work};
+use runtime::fs::Wait;
 use runtime::session::{Ask, Job as _, Loss, Need, PeerEvent, Secured, Ticket};
 use runtime::{Accepted, Action, Body, Context as _, Event, Service as _, Session as _, Tx};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -275,7 +276,11 @@ impl Rig {
         match self.tx.body.take() {
             None => {}
             Some(Body::Bytes(bytes)) => self.out.extend_from_slice(&bytes),
-            Some(Body::File(_)) => panic!("embedded files are in memory"),
+            // One in memory: those of the site are embedded.
+            Some(Body::File(range)) => {
+                let read = range.read(true, Wait::Block).expect("it may wait");
+                self.out.extend(read.expect("it does not change"));
+            }
         }
         self.output_max = self.output_max.max(self.out.len() - start);
     }

@@ -215,7 +215,8 @@ impl Shared {
         });
     }
 
-    /// Removes the entries that a change may have outdated. Runs on the watcher's thread.
+    /// Removes the entries that a change may have outdated. Runs on the watcher's thread, or on the one that
+    /// learned of the change.
     fn on_change(&self, change: Change) {
         match change {
             Change::Entry { dir, name } => {

@@ -28,6 +28,43 @@ impl Place {
         self.names.iter().map(Vec::as_slice).collect()
     }
 
+    /// Whether both are one file or folder, however their paths end.
+    pub(super) fn is_at(&self, other: &Place) -> bool {
+        self.names == other.names
+    }
+
+    /// Whether it is the folder that holds the other place.
+    pub(super) fn is_right_above(&self, other: &Place) -> bool {
+        other
+            .names
+            .split_last()
+            .is_some_and(|(_, above)| self.names == above)
+    }
+
+    /// The same place, known to be a folder or not.
+    #[must_use]
+    pub(super) fn known(self, is_folder: bool) -> Place {
+        Place { is_folder, ..self }
+    }
+
+    /// The place of this name in it.
+    pub(super) fn below(&self, name: &[u8], is_folder: bool) -> Place {
+        let names = self.names.iter().cloned().chain([name.to_vec()]);
+        Place {
+            names: names.collect(),
+            is_folder,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(path: &str) -> Place {
+        let names = path.split('/').filter(|name| !name.is_empty());
+        Place {
+            names: names.map(|name| name.as_bytes().to_vec()).collect(),
+            is_folder: false,
+        }
+    }
+
     /// Whether it is at the other place, or below it.
     pub(super) fn is_within(&self, other: &Place) -> bool {
         self.names.starts_with(&other.names)
@@ -55,11 +92,8 @@ impl Place {
             .ok_or_else(|| Reply::error(403, "This path is outside the folder of the rule."))?;
         let names = below.split(|&b| b == b'/').filter(|name| !name.is_empty());
         let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
-        let is_hidden = |(depth, name): (usize, &Vec<u8>)| {
-            let is_known = depth == 0 && name == b".well-known";
-            name[0] == b'.' && !settings.hidden && !is_known
-        };
-        if names.iter().enumerate().any(is_hidden) {
+        let mut depths = names.iter().enumerate();
+        if depths.any(|(depth, name)| path::is_hidden(depth, name, settings.hidden)) {
             return Err(Reply::error(
                 403,
                 "Names that begin with a dot are not used here, unless `hidden = true` is set.",
@@ -80,6 +114,14 @@ impl Place {
         let Some(value) = field.map(<[u8]>::trim_ascii) else {
             return Err(Reply::error(400, "The field `Destination` is missing."));
         };
+        Place::of_url(settings, head, value).map_err(|reply| reply.about("Destination", value))
+    }
+
+    /// The place that a URL or a path names.
+    ///
+    /// # Errors
+    /// As [`Place::of`], 400 for a URL with a query or a fragment, and 502 for another server.
+    pub(super) fn of_url(settings: &Settings, head: &Request<'_, '_>, value: &[u8]) -> Result<Place, Reply> {
         let scheme = [&b"http://"[..], b"https://"].into_iter().find(|scheme| {
             value
                 .get(..scheme.len())
@@ -93,15 +135,15 @@ impl Place {
                 let (authority, path) = rest.split_at(end);
                 let own = head.authority().unwrap_or_default();
                 if !without_usual_port(authority).eq_ignore_ascii_case(without_usual_port(own)) {
-                    return Err(Reply::error(502, "The destination is on another server."));
+                    return Err(Reply::error(502, "The URL names another server."));
                 }
                 path
             }
         };
         if raw.iter().any(|b| b"?#".contains(b)) {
-            return Err(Reply::error(400, "The destination has a query or a fragment."));
+            return Err(Reply::error(400, "The URL has a query or a fragment."));
         }
-        Place::of(settings, raw).map_err(|reply| reply.about("Destination", value))
+        Place::of(settings, raw)
     }
 
     /// The path of a file at this place, as clients ask for it.

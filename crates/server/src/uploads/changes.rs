@@ -1,11 +1,12 @@
 //! The methods that change files.
 //!
-//! What a request expects is checked twice: before anything is prepared, so that no body is read in vain, and while no other
-//! request changes the folder, right before the change. Readers see what was there before, or all of what is there after.
+//! Preconditions are checked right before a change, while no other request changes the folder. PUT and COPY also check them
+//! before they read a body or copy. Readers see what was there before, or all of what is there after.
 
 use super::asked::{Depth, Place, depth, overwrites};
 use super::conversation::Body;
 use super::desk::{Desk, etag, is_missing};
+use super::locks::Extent;
 use super::reply::Reply;
 use super::room::Growth;
 use http_semantics::field::Name;
@@ -35,6 +36,7 @@ pub(super) fn put(
     let modified = modified(head)?;
     let before = file_or_nothing(desk, place)?;
     desk.require(head, before.as_ref())?;
+    desk.unlocked(head, place, content_or_name(before.as_ref()))?;
     let refused = |error: io::Error| desk.refused(&error);
     let freed = before.map_or(0, |meta| meta.len);
     let announced = body.length.unwrap_or(0);
@@ -55,7 +57,7 @@ pub(super) fn put(
             return Err(Reply::full());
         }
         length += more;
-        if length > desk.settings.rule.largest.0 {
+        if length > desk.settings.rule.largest().0 {
             return Err(Reply::error(413, "The file is larger than `largest` allows."));
         }
         file.write(data).map_err(refused)
@@ -70,6 +72,7 @@ pub(super) fn put(
     let (meta, is_new) = desk.room.change(Some(grant), || {
         let before = file_or_nothing(desk, place)?;
         desk.require(head, before.as_ref())?;
+        desk.unlocked(head, place, content_or_name(before.as_ref()))?;
         let (meta, _) = file.place(sync).map_err(|error| orphan(desk, &error))?;
         let replaced = before.map_or(0, |meta| meta.len);
         Ok(((meta, before.is_none()), Growth::By(meta.len, replaced)))
@@ -93,14 +96,16 @@ pub(super) fn delete(desk: &Desk, head: &Request<'_, '_>, place: &Place) -> Resu
         ));
     }
     let sync = desk.settings.rule.sync;
-    let removed = desk.room.change(None, || {
+    let (removed, is_tree) = desk.room.change(None, || {
         let there = present(desk, place)?;
         desk.require(head, Some(&there))?;
+        desk.unlocked(head, place, Extent::Tree)?;
         let removed = desk.folder.remove(&place.names(), sync);
         let removed = removed.map_err(|error| desk.refused(&error))?;
-        Ok((removed, shrunk(&there)))
+        desk.locks.forget(place, true);
+        Ok(((removed, has_below(there)), shrunk(&there)))
     })?;
-    desk.changed(place, true);
+    desk.changed(place, is_tree);
     removed.finish().map_err(|error| desk.refused(&error))?;
     desk.tally.removed.fetch_add(1, Ordering::Relaxed);
     Ok(Reply::of(204))
@@ -122,6 +127,7 @@ pub(super) fn make_folder(
             return Err(Reply::error(405, "There is such a file already."));
         }
         desk.require(head, None)?;
+        desk.unlocked(head, place, Extent::Name)?;
         let made = desk
             .folder
             .make_directory(&place.names(), desk.settings.rule.sync);
@@ -163,17 +169,19 @@ pub(super) fn copy(desk: &Desk, head: &Request<'_, '_>, place: &Place) -> Result
     if sync {
         copy.sync().map_err(refused)?;
     }
-    let (removed, is_new) = desk.room.change(Some(grant), || {
+    let (removed, is_new, is_tree) = desk.room.change(Some(grant), || {
         let there = destination(desk, head, &to)?;
         let removed = copy.place(sync).map_err(|error| orphan(desk, &error))?;
+        desk.locks.forget(&to, false);
         let growth = match (source.kind, there) {
             (Kind::File, None) => Growth::By(copied, 0),
             (Kind::File, Some(there)) if there.kind == Kind::File => Growth::By(copied, there.len),
             _ => Growth::Unknown,
         };
-        Ok(((removed, there.is_none()), growth))
+        let is_tree = has_below(source) || there.is_some_and(has_below);
+        Ok(((removed, there.is_none(), is_tree), growth))
     })?;
-    desk.changed(&to, true);
+    desk.changed(&to, is_tree);
     removed.finish().map_err(refused)?;
     Ok(Reply::of(if is_new { 201 } else { 204 }))
 }
@@ -186,19 +194,23 @@ pub(super) fn rename(desk: &Desk, head: &Request<'_, '_>, place: &Place) -> Resu
             "A folder is moved with all that is in it: `Depth` is infinity.",
         ));
     }
-    let (to, _) = both(desk, head, place)?;
-    let (removed, is_new) = desk.room.change(None, || {
-        present(desk, place)?;
+    let (to, removed, is_new, is_tree) = desk.room.change(None, || {
+        let (to, source) = both(desk, head, place)?;
+        desk.unlocked(head, place, Extent::Tree)?;
         let there = destination(desk, head, &to)?;
         let renamed = desk
             .folder
             .rename(&place.names(), &to.names(), desk.settings.rule.sync);
         let removed = renamed.map_err(|error| orphan(desk, &error))?;
+        // Locks stay with their paths (RFC 4918 section 7.6).
+        desk.locks.forget(place, true);
+        desk.locks.forget(&to, false);
         let growth = there.as_ref().map_or(Growth::By(0, 0), shrunk);
-        Ok(((removed, there.is_none()), growth))
+        let is_tree = has_below(source) || there.is_some_and(has_below);
+        Ok(((to, removed, there.is_none(), is_tree), growth))
     })?;
-    desk.changed(place, true);
-    desk.changed(&to, true);
+    desk.changed(place, is_tree);
+    desk.changed(&to, is_tree);
     removed.finish().map_err(|error| desk.refused(&error))?;
     Ok(Reply::of(if is_new { 201 } else { 204 }))
 }
@@ -221,6 +233,11 @@ fn present(desk: &Desk, place: &Place) -> Result<Meta, Reply> {
         Err(error) if is_missing(&error) => Err(Reply::error(404, "There is no such file.")),
         Err(error) => Err(desk.refused(&error)),
     }
+}
+
+/// Whether sites may serve files below the path of this one: it is a folder, or a link to one.
+fn has_below(meta: Meta) -> bool {
+    meta.kind != Kind::File
 }
 
 /// What changes if something is taken away.
@@ -248,17 +265,30 @@ fn both(desk: &Desk, head: &Request<'_, '_>, place: &Place) -> Result<(Place, Me
 /// What is at a destination and will be replaced.
 fn destination(desk: &Desk, head: &Request<'_, '_>, to: &Place) -> Result<Option<Meta>, Reply> {
     let there = desk.there(to)?;
-    match there.is_some() && !overwrites(head)? {
-        true => Err(Reply::error(
+    if there.is_some() && !overwrites(head)? {
+        return Err(Reply::error(
             412,
             "There is such a file already, and `Overwrite` is F.",
-        )),
-        false => Ok(there),
+        ));
+    }
+    let extent = match there {
+        Some(_) => Extent::Tree,
+        None => Extent::Name,
+    };
+    desk.unlocked(head, to, extent)?;
+    Ok(there)
+}
+
+/// What storing a file changes.
+fn content_or_name(before: Option<&Meta>) -> Extent {
+    match before {
+        Some(_) => Extent::Content,
+        None => Extent::Name,
     }
 }
 
 /// The reply if a file cannot be made: RFC 4918 has 409 if its folder is missing.
-fn orphan(desk: &Desk, error: &io::Error) -> Reply {
+pub(super) fn orphan(desk: &Desk, error: &io::Error) -> Reply {
     match is_missing(error) {
         true => Reply::error(409, "The folder above does not exist; MKCOL makes it."),
         false => desk.refused(error),

@@ -2,9 +2,11 @@
 
 use super::asked::Place;
 use super::conversation::Body;
+use super::locks::{Claim, Extent, Locks};
 use super::reply::{Content, Reply};
 use super::room::Room;
-use super::{Settings, changes, properties};
+use super::{Settings, changes, condition, locking, properties};
+use crate::credentials::Credentials;
 use crate::media_type::MediaType;
 use crate::site::Site;
 use http_semantics::conditional::{self, Validators, Verdict};
@@ -21,9 +23,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use units::Instant;
 
-/// The methods of a rule. Locks are those of class 2, which few clients need.
-const ALLOW: &str = "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH";
+/// The methods of a rule.
+const ALLOW: &str = "OPTIONS, GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, LOCK, UNLOCK";
 
 /// What carries out the requests of a rule, several at a time.
 #[derive(Debug)]
@@ -31,6 +34,7 @@ pub(super) struct Desk {
     pub(super) settings: Settings,
     pub(super) folder: WriteFolder,
     pub(super) room: Room,
+    pub(super) locks: Arc<Locks>,
     pub(super) tally: Tally,
     /// Roots of sites, which show the files.
     sites: Mutex<Vec<(PathBuf, Weak<Site>)>>,
@@ -55,16 +59,19 @@ pub(crate) struct Counts {
     pub(crate) bytes: u64,
     /// Files and folders that were removed by DELETE.
     pub(crate) removed: u64,
-    /// Changes for which there was no room.
+    /// Requests that got 507: for lack of room, or for a folder with too many entries.
     pub(crate) full: u64,
-    /// Changes and questions that the system refused for another reason.
+    /// Requests that the system refused for another reason.
     pub(crate) failed: u64,
 }
 
 impl Desk {
-    pub(super) fn new(settings: Settings, folder: WriteFolder) -> Desk {
+    /// `before`: the desk of the same folder before a reload, whose uploads go on, and whose locks stay.
+    pub(super) fn new(settings: Settings, folder: WriteFolder, before: Option<&Desk>) -> Desk {
+        let quota = settings.rule.quota;
         Desk {
-            room: Room::new(settings.rule.quota),
+            room: before.map_or_else(|| Room::new(quota), |before| before.room.with_quota(quota)),
+            locks: before.map_or_else(Arc::default, |before| Arc::clone(&before.locks)),
             settings,
             folder,
             tally: Tally::default(),
@@ -113,12 +120,13 @@ impl Desk {
     fn act(&self, head: &Request<'_, '_>, body: &mut Body<'_>) -> Result<Reply, Reply> {
         let raw = head.target.path().unwrap_or_default();
         let place = Place::of(&self.settings, raw)?;
-        if head.fields.find("if").is_some() {
-            // RFC 4918 section 10.4: it names locks, of which there are none.
-            return Err(Reply::error(412, "There are no locks here."));
-        }
+        self.agreed(head)?;
         match head.method_name {
-            "OPTIONS" => Ok(Reply::of(200).with("DAV", "1").with("Allow", ALLOW)),
+            // Clients of Microsoft look for the second field.
+            "OPTIONS" => Ok(Reply::of(200)
+                .with("DAV", "1, 2")
+                .with("MS-Author-Via", "DAV")
+                .with("Allow", ALLOW)),
             "GET" | "HEAD" => self.show(head, &place),
             "PUT" => changes::put(self, head, body, &place),
             "DELETE" => changes::delete(self, head, &place),
@@ -127,6 +135,8 @@ impl Desk {
             "MOVE" => changes::rename(self, head, &place),
             "PROPFIND" => properties::find(self, head, body, &place),
             "PROPPATCH" => properties::patch(self, head, body, &place),
+            "LOCK" => locking::lock(self, head, body, &place),
+            "UNLOCK" => locking::unlock(self, head, &place),
             _ => Err(Reply::error(405, "There is no such method here.").with("Allow", ALLOW)),
         }
     }
@@ -221,6 +231,50 @@ impl Desk {
         }
     }
 
+    /// Whether the condition in the field `If` holds now, if there is one (RFC 4918 section 10.4).
+    ///
+    /// # Errors
+    /// 412 if it does not, 400 for a field that cannot be read.
+    pub(super) fn agreed(&self, head: &Request<'_, '_>) -> Result<(), Reply> {
+        let place = Place::of(&self.settings, head.target.path().unwrap_or_default())?;
+        match condition::holds(self, head, &place)? {
+            true => Ok(()),
+            false => Err(Reply::error(
+                412,
+                "The condition in the field `If` does not hold: a lock has ended, or the file was changed.",
+            )),
+        }
+    }
+
+    /// Whether a request may change this much of a place: the condition in its field `If` holds, it submits the tokens of the
+    /// locks there, and it is of their user. Bodies take time, so a change asks again right before it is made.
+    ///
+    /// # Errors
+    /// 423 if a lock forbids it (RFC 4918 section 7), and as [`Desk::agreed`].
+    pub(super) fn unlocked(
+        &self,
+        head: &Request<'_, '_>,
+        place: &Place,
+        extent: Extent,
+    ) -> Result<(), Reply> {
+        self.agreed(head)?;
+        let user = Credentials::user(&head.fields);
+        let tokens = condition::tokens(head)?;
+        let claim = Claim {
+            tokens: &tokens,
+            user: user.as_deref(),
+        };
+        match self.locks.forbidding(place, extent, claim, self.now()) {
+            None => Ok(()),
+            Some(lock) => Err(locking::locked(self, &lock)),
+        }
+    }
+
+    /// The time by which locks end.
+    pub(super) fn now(&self) -> Instant {
+        clock::now()
+    }
+
     fn evaluate(&self, head: &Request<'_, '_>, there: Option<&Meta>) -> Verdict {
         let Some(meta) = there else {
             // RFC 9110 section 13.1.1: nothing matches where there is nothing.
@@ -251,7 +305,9 @@ impl Desk {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull
         );
         if reply.status == 500 || is_odd {
-            self.tally.failed.fetch_add(1, Ordering::Relaxed);
+            if reply.status != 507 {
+                self.tally.failed.fetch_add(1, Ordering::Relaxed);
+            }
             tracing::warn!(
                 "uploads: cannot change files in `{}`: {error}; check its permissions and its disk",
                 self.folder.path().display()
@@ -297,5 +353,8 @@ pub(super) fn http_date(meta: &Meta) -> String {
 }
 
 fn failed_precondition() -> Reply {
-    Reply::error(412, "The file is not as the request expects it.")
+    Reply::error(
+        412,
+        "A precondition of the request, such as `If-Match`, does not hold for the file.",
+    )
 }

@@ -1,4 +1,4 @@
-//! Changes that clients make to the files of a folder: PUT, DELETE and the methods of WebDAV (RFC 4918, class 1).
+//! Changes that clients make to the files of a folder: PUT, DELETE and the methods of WebDAV (RFC 4918, classes 1 and 2).
 //!
 //! ```text
 //!   session ── route of a rule `[[uploads]]` ──▶ Forward ──▶ Upstream::Local ──▶ conversation ──▶ desk
@@ -6,18 +6,24 @@
 //! ```
 //! A rule is a route to an upstream that is part of this process. So a request is admitted, limited, streamed and logged as
 //! one that is passed to another server, in every version of HTTP, and its thread may wait for the disk. `conversation`
-//! has the messages, `asked` what a request says, `desk` and `changes` what becomes of it, `properties` what clients learn
-//! of files, and `room` the quota.
+//! has the messages, `asked` and `condition` what a request says, `desk` and `changes` what becomes of it. `properties` has
+//! what clients learn of files, and `dead` what they attach to them. `locks` and `locking` say who may change files, `room`
+//! has the quota.
 
 mod asked;
 mod changes;
+mod condition;
 mod conversation;
+mod dead;
 mod desk;
+mod locking;
+mod locks;
 mod properties;
 mod reply;
 mod room;
 #[cfg(test)]
 mod tests;
+mod xml;
 
 pub(crate) use desk::Counts;
 
@@ -82,20 +88,25 @@ impl Uploads {
                 let settings = Settings::of(rule, config)?;
                 if let Some(other) = services.iter().find(|other| other.disagrees(&settings)) {
                     return Err(format!(
-                        "the rules for `{}` and `{}` share the folder `{}` and have other settings; give them the same ones, \
-                         or folders of their own",
+                        "the rules for `{}` and `{}` share the folder `{}` but differ in their path or settings, `types` \
+                         and `hidden` included; make them equal, or give each its own folder",
                         other.desk.settings.rule.path,
                         rule.path,
                         settings.folder.display()
                     ));
                 }
-                let kept = before
-                    .into_iter()
-                    .flat_map(|before| before.sites.iter().flatten());
-                let mut known = services.iter().chain(kept);
+                let kept = || {
+                    before
+                        .into_iter()
+                        .flat_map(|before| before.sites.iter().flatten())
+                };
+                let mut known = services.iter().chain(kept());
                 let service = match known.find(|known| known.desk.settings == settings) {
                     Some(known) => Arc::clone(known),
-                    None => Arc::new(Service::bind(settings)?),
+                    None => {
+                        let same = kept().find(|known| known.desk.settings.folder == settings.folder);
+                        Arc::new(Service::bind(settings, same.map(|known| &*known.desk))?)
+                    }
                 };
                 if !services.iter().any(|known| Arc::ptr_eq(known, &service)) {
                     services.push(Arc::clone(&service));
@@ -162,7 +173,7 @@ impl Settings {
 }
 
 impl Service {
-    fn bind(settings: Settings) -> Result<Service, String> {
+    fn bind(settings: Settings, before: Option<&Desk>) -> Result<Service, String> {
         let path: &Path = &settings.folder;
         let folder = WriteFolder::open(path).map_err(|error| {
             format!(
@@ -172,7 +183,7 @@ impl Service {
                 settings.rule.path
             )
         })?;
-        let desk = Arc::new(Desk::new(settings, folder));
+        let desk = Arc::new(Desk::new(settings, folder, before));
         let served = Arc::clone(&desk);
         let local = Local::bind("uploads", THREADS_MAX, move |stream| {
             conversation::serve(&served, stream);
@@ -213,7 +224,7 @@ impl Service {
             keepalive: 0,
             websocket: false,
             first_byte_timeout: ANSWER_TIMEOUT,
-            max_body_size: rule.largest,
+            max_body_size: rule.largest(),
             ..Proxy::new(
                 rule.path.pattern().clone(),
                 vec![UpstreamAddress::at(Arc::clone(self.local.upstream()))],

@@ -1,33 +1,34 @@
 //! What clients learn of files, and what they may set (RFC 4918 sections 9.1, 9.2 and 15, RFC 4331).
 //!
-//! There are live properties only. The modification time of a file may be set, as programs that synchronize folders do; no
-//! other property can.
+//! Of the properties that the server computes, the modification time of a file may be set, as programs that synchronize folders
+//! do. Others are stored as they are ([`super::dead`]).
 
 use super::asked::{Depth, Place, depth};
 use super::conversation::Body;
+use super::dead::{self, DEAD_MAX, Dead};
 use super::desk::{Desk, etag, http_date};
+use super::locking::{self, SUPPORTED};
+use super::locks::Extent;
 use super::reply::Reply;
+use super::room::Growth;
+use super::xml::{BODY_MAX, DAV, DECLARATION, Property, bounded, escaped, is_dav, parse, property, tag};
+use crate::path;
 use http_semantics::date;
 use http1::head::Request;
-use roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::Node;
 use runtime::fs::{Kind, Meta};
 use std::fmt::Write as _;
+use std::io;
 use units::UnixTime;
 
-/// Most bytes of a body with XML.
-pub(super) const BODY_MAX: usize = 64 << 10;
-
-/// Most elements and texts in it. The parser calls itself for each level.
-const NODES_MAX: u32 = 500;
-
 /// Most files and folders of an answer: it is memory.
-const ENTRIES_MAX: usize = 20_000;
+pub(super) const ENTRIES_MAX: usize = 20_000;
 
-/// The namespace of WebDAV.
-const DAV: &str = "DAV:";
+/// Most bytes of an answer to PROPFIND: it is memory.
+pub(super) const ANSWER_MAX: usize = 32 << 20;
 
 /// Properties that are told unasked, and those that are told if they are asked for.
-const ALL: [&str; 7] = [
+const ALL: [&str; 8] = [
     "resourcetype",
     "displayname",
     "getcontentlength",
@@ -35,11 +36,14 @@ const ALL: [&str; 7] = [
     "getetag",
     "getlastmodified",
     "supportedlock",
+    "lockdiscovery",
 ];
 const MORE: [&str; 2] = ["quota-available-bytes", "quota-used-bytes"];
 
-/// The name of a property: namespace and local name.
-type Property = (String, String);
+/// Statuses of properties.
+const OK: &str = "200 OK";
+const FORBIDDEN: &str = "403 Forbidden";
+const FULL: &str = "507 Insufficient Storage";
 
 /// Which properties are asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,9 +56,47 @@ enum Wanted {
 /// What an answer says of one file.
 struct Subject<'s> {
     name: &'s [u8],
+    place: &'s Place,
     meta: &'s Meta,
     /// Bytes that are left for the folder, and bytes that are used.
     quota: (Option<u64>, Option<u64>),
+    /// Its dead properties, if they are asked for.
+    dead: Vec<Dead>,
+}
+
+/// What an answer says of a property.
+enum Told {
+    /// Its name.
+    Name,
+    /// Its value, as XML.
+    Value(String),
+    /// Its whole element.
+    Element(String),
+}
+
+/// What a request does with a property.
+#[derive(Debug, PartialEq, Eq)]
+enum Patch {
+    /// The modification time is set.
+    Time(UnixTime),
+    /// A dead property is set.
+    Set(Dead),
+    /// A dead property is removed.
+    Remove,
+    /// A dead property is longer than what is kept.
+    TooLong,
+    /// It cannot be changed.
+    Refused,
+}
+
+impl Wanted {
+    /// Whether dead properties may be among them.
+    fn has_dead(&self) -> bool {
+        match self {
+            Wanted::All | Wanted::Names => true,
+            Wanted::These(these) => these.iter().any(|(space, _)| space != DAV),
+        }
+    }
 }
 
 /// Tells properties of a file, or of a folder and what is in it.
@@ -68,9 +110,9 @@ pub(super) fn find(
     let wanted = wanted(&body.whole(BODY_MAX)?)?;
     let meta = desk.meta(place)?;
     if depth == Depth::Infinity && meta.kind == Kind::Directory {
-        let document = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error \
-                        xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
-        return Err(Reply::xml(403, document.to_owned()));
+        let document =
+            format!("{DECLARATION}<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n");
+        return Err(Reply::xml(403, document));
     }
     let names = place.names();
     let listed = match (depth, meta.kind) {
@@ -86,68 +128,150 @@ pub(super) fn find(
         }
         _ => Vec::new(),
     };
-    let is_shown = |(name, _): &&(Vec<u8>, Meta)| {
-        let is_known = names.is_empty() && name == b".well-known";
-        name[0] != b'.' || desk.settings.hidden || is_known
-    };
+    let is_shown = |(name, _): &&(Vec<u8>, Meta)| !path::is_hidden(names.len(), name, desk.settings.hidden);
     let quota = quota(desk, &wanted)?;
-    let mut out =
-        String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n");
+    let mut out = format!("{DECLARATION}<D:multistatus xmlns:D=\"DAV:\">\n");
+    // A file that cannot be opened has no properties that could be shown.
+    let read = |note: io::Result<Vec<u8>>| dead::read(&note.unwrap_or_default());
+    let has_dead = wanted.has_dead();
+    let notes = match has_dead && !listed.is_empty() {
+        true => Some(desk.folder.notes(&names).map_err(|error| desk.refused(&error))?),
+        false => None,
+    };
     let own = Subject {
         name: names.last().copied().unwrap_or_default(),
+        place,
         meta: &meta,
         quota,
+        dead: match has_dead {
+            true => read(desk.folder.note(&names)),
+            false => Vec::new(),
+        },
     };
     let href = place.href(&desk.settings, None, meta.kind == Kind::Directory);
     describe(desk, &mut out, &href, &own, &wanted);
     for (name, meta) in listed.iter().filter(is_shown) {
-        let href = place.href(&desk.settings, Some(name), meta.kind == Kind::Directory);
-        describe(desk, &mut out, &href, &Subject { name, meta, quota }, &wanted);
+        if out.len() > ANSWER_MAX {
+            return Err(Reply::error(
+                507,
+                format!("The answer would have more than {ANSWER_MAX} bytes; ask for fewer properties."),
+            ));
+        }
+        let is_folder = meta.kind == Kind::Directory;
+        let href = place.href(&desk.settings, Some(name), is_folder);
+        let place = &place.below(name, is_folder);
+        let subject = Subject {
+            name,
+            place,
+            meta,
+            quota,
+            dead: notes.as_ref().map_or_else(Vec::new, |notes| read(notes.of(name))),
+        };
+        describe(desk, &mut out, &href, &subject, &wanted);
     }
     out.push_str("</D:multistatus>\n");
     Ok(Reply::xml(207, out))
 }
 
-/// Sets the modification time of a file. Either all properties of a request are set, or none (RFC 4918 section 9.2).
+/// Sets and removes properties. Either all changes of a request are made, or none (RFC 4918 section 9.2).
 pub(super) fn patch(
     desk: &Desk,
     head: &Request<'_, '_>,
     body: &mut Body<'_>,
     place: &Place,
 ) -> Result<Reply, Reply> {
-    let text = body.whole(BODY_MAX)?;
-    let meta = desk.meta(place)?;
-    desk.require(head, Some(&meta))?;
-    let changes = patches(&text)?;
-    let set = |(property, time): &(Property, Option<UnixTime>)| {
-        time.filter(|_| meta.kind == Kind::File && is_time(property))
-    };
-    let are_all_set = changes.iter().all(|change| set(change).is_some());
-    if are_all_set && let Some(time) = changes.last().and_then(set) {
-        desk.folder
-            .set_modified(&place.names(), time)
-            .map_err(|error| desk.refused(&error))?;
+    let changes = patches(&body.whole(BODY_MAX)?)?;
+    let (meta, statuses) = desk.room.change(None, || {
+        let meta = desk.meta(place)?;
+        desk.require(head, Some(&meta))?;
+        desk.unlocked(head, place, Extent::Content)?;
+        let before = changes.iter().map(|(_, patch)| match patch {
+            Patch::TooLong => FULL,
+            Patch::Time(_) if meta.kind == Kind::File => OK,
+            Patch::Time(_) | Patch::Refused => FORBIDDEN,
+            Patch::Set(_) | Patch::Remove => OK,
+        });
+        let mut statuses: Vec<&str> = before.collect();
+        if statuses.iter().all(|status| *status == OK)
+            && let Err(status) = apply(desk, place, &changes).map_err(|error| desk.refused(&error))?
+        {
+            for (known, (_, patch)) in statuses.iter_mut().zip(&changes) {
+                if matches!(patch, Patch::Set(_) | Patch::Remove) {
+                    *known = status;
+                }
+            }
+        }
+        Ok(((meta, statuses), Growth::By(0, 0)))
+    })?;
+    let are_all_made = statuses.iter().all(|status| *status == OK);
+    if are_all_made {
         desk.changed(place, false);
     }
-    let mut out =
-        String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n");
+    let mut out = format!("{DECLARATION}<D:multistatus xmlns:D=\"DAV:\">\n");
     let href = place.href(&desk.settings, None, meta.kind == Kind::Directory);
     let _ = write!(out, "<D:response><D:href>{}</D:href>", escaped(&href));
-    for change in &changes {
-        let status = match (are_all_set, set(change)) {
-            (true, _) => "200 OK",
-            (false, None) => "403 Forbidden",
-            (false, Some(_)) => "424 Failed Dependency",
+    for ((property, _), known) in changes.iter().zip(statuses) {
+        let shown = match known == OK && !are_all_made {
+            true => "424 Failed Dependency",
+            false => known,
         };
-        out.push_str("<D:propstat><D:prop>");
-        element(&mut out, &change.0, None);
-        let _ = write!(
-            out,
-            "</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>"
-        );
+        status(&mut out, [(property, Told::Name)].into_iter(), shown);
     }
     out.push_str("</D:response>\n</D:multistatus>\n");
     Ok(Reply::xml(207, out))
+}
+
+/// Makes changes, or none of them. The inner error is the status of those that store or remove dead properties.
+///
+/// # Errors
+/// Of the system.
+fn apply(desk: &Desk, place: &Place, changes: &[(Property, Patch)]) -> io::Result<Result<(), &'static str>> {
+    let (names, sync) = (place.names(), desk.settings.rule.sync);
+    let mut before = None;
+    if changes
+        .iter()
+        .any(|(_, patch)| matches!(patch, Patch::Set(_) | Patch::Remove))
+    {
+        let known = desk.folder.note(&names)?;
+        let dead = changes.iter().filter_map(|(name, patch)| match patch {
+            Patch::Set(dead) => Some((name, Some(dead))),
+            Patch::Remove => Some((name, None)),
+            Patch::Time(_) | Patch::TooLong | Patch::Refused => None,
+        });
+        let Some(note) = dead::changed(&known, dead) else {
+            return Ok(Err(FULL));
+        };
+        if note != known {
+            use io::ErrorKind as Kind;
+            match desk
+                .folder
+                .set_note(&names, &note, sync)
+                .map_err(|error| (error.kind(), error))
+            {
+                Ok(()) => before = Some(known),
+                // The file system stores none.
+                Err((Kind::Unsupported, _)) => return Ok(Err(FORBIDDEN)),
+                Err((Kind::StorageFull | Kind::QuotaExceeded | Kind::ArgumentListTooLong, _)) => {
+                    return Ok(Err(FULL));
+                }
+                Err((_, error)) => return Err(error),
+            }
+        }
+    }
+    let times = changes.iter().rev().find_map(|(_, patch)| match patch {
+        Patch::Time(time) => Some(*time),
+        Patch::Set(_) | Patch::Remove | Patch::TooLong | Patch::Refused => None,
+    });
+    let Some(time) = times else {
+        return Ok(Ok(()));
+    };
+    desk.folder.set_modified(&names, time).inspect_err(|_| {
+        if let Some(before) = &before {
+            // If that fails, too, the client learns of the first failure.
+            let _ = desk.folder.set_note(&names, before, sync);
+        }
+    })?;
+    Ok(Ok(()))
 }
 
 /// Bytes that are left and bytes that are used, if they are asked for.
@@ -173,38 +297,44 @@ fn quota(desk: &Desk, wanted: &Wanted) -> Result<(Option<u64>, Option<u64>), Rep
 fn describe(desk: &Desk, out: &mut String, href: &str, subject: &Subject<'_>, wanted: &Wanted) {
     let _ = write!(out, "<D:response><D:href>{}</D:href>", escaped(href));
     let has = |name: &&&str| value(desk, subject, name).is_some();
-    let known = || ALL.iter().filter(has);
-    let dav = |name: &str| (DAV.to_owned(), name.to_owned());
+    let known = || -> Vec<Property> {
+        let names = ALL.iter().filter(has);
+        names.map(|name| (DAV.to_owned(), (*name).to_owned())).collect()
+    };
+    let dead = |property: &Property| subject.dead.iter().find(|dead| dead.name == *property);
     match wanted {
         Wanted::Names => {
-            let names: Vec<Property> = known().map(|name| dav(name)).collect();
-            status(out, names.iter().map(|name| (name, None)), "200 OK");
+            let known = known();
+            let names = known.iter().chain(subject.dead.iter().map(|dead| &dead.name));
+            status(out, names.map(|name| (name, Told::Name)), OK);
         }
         Wanted::All => {
-            let names: Vec<Property> = known().map(|name| dav(name)).collect();
-            let found = names.iter().map(|name| (name, value(desk, subject, &name.1)));
-            status(out, found, "200 OK");
+            let known = known();
+            let live = known.iter().map(|property| {
+                let value = value(desk, subject, &property.1).unwrap_or_default();
+                (property, Told::Value(value))
+            });
+            let dead = subject.dead.iter();
+            let dead = dead.map(|dead| (&dead.name, Told::Element(dead.element.clone())));
+            status(out, live.chain(dead), OK);
         }
         Wanted::These(these) => {
-            let of = |(space, name): &Property| match space == DAV {
-                true => value(desk, subject, name),
-                false => None,
+            let of = |property: &Property| match property.0 == DAV {
+                true => value(desk, subject, &property.1).map(Told::Value),
+                false => dead(property).map(|dead| Told::Element(dead.element.clone())),
             };
-            let (found, missing): (Vec<&Property>, Vec<&Property>) =
-                these.iter().partition(|property| of(property).is_some());
+            let (mut found, mut missing) = (Vec::new(), Vec::new());
+            for property in these {
+                match of(property) {
+                    Some(told) => found.push((property, told)),
+                    None => missing.push((property, Told::Name)),
+                }
+            }
             if !found.is_empty() || missing.is_empty() {
-                status(
-                    out,
-                    found.into_iter().map(|property| (property, of(property))),
-                    "200 OK",
-                );
+                status(out, found.into_iter(), OK);
             }
             if !missing.is_empty() {
-                status(
-                    out,
-                    missing.into_iter().map(|property| (property, None)),
-                    "404 Not Found",
-                );
+                status(out, missing.into_iter(), "404 Not Found");
             }
         }
     }
@@ -212,35 +342,27 @@ fn describe(desk: &Desk, out: &mut String, href: &str, subject: &Subject<'_>, wa
 }
 
 /// Appends properties that have a status.
-fn status<'p>(
-    out: &mut String,
-    properties: impl Iterator<Item = (&'p Property, Option<String>)>,
-    status: &str,
-) {
+fn status<'p>(out: &mut String, properties: impl Iterator<Item = (&'p Property, Told)>, status: &str) {
     out.push_str("<D:propstat><D:prop>");
-    for (property, value) in properties {
-        element(out, property, value.as_deref());
+    for (property, told) in properties {
+        let value = match told {
+            Told::Element(element) => {
+                out.push_str(&element);
+                continue;
+            }
+            Told::Value(value) => value,
+            Told::Name => String::new(),
+        };
+        let (opening, closing) = tag(property);
+        let _ = match &*value {
+            "" => write!(out, "<{opening}/>"),
+            value => write!(out, "<{opening}>{value}</{closing}>"),
+        };
     }
     let _ = write!(
         out,
         "</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>"
     );
-}
-
-/// Appends a property. Its value is XML.
-fn element(out: &mut String, (space, name): &Property, value: Option<&str>) {
-    let (open, close) = match &**space {
-        DAV => (format!("D:{name}"), format!("D:{name}")),
-        "" => (name.clone(), name.clone()),
-        space => (
-            format!("x:{name} xmlns:x=\"{}\"", escaped(space)),
-            format!("x:{name}"),
-        ),
-    };
-    let _ = match value {
-        None | Some("") => write!(out, "<{open}/>"),
-        Some(value) => write!(out, "<{open}>{value}</{close}>"),
-    };
 }
 
 /// The value of a property of WebDAV, as XML; `None`: the file does not have it.
@@ -255,63 +377,12 @@ fn value(desk: &Desk, subject: &Subject<'_>, name: &str) -> Option<String> {
         "getcontenttype" if is_file => escaped(&desk.media_type(subject.name)),
         "getetag" if is_file => escaped(&etag(meta)),
         "getlastmodified" => http_date(meta),
-        // RFC 4918 section 15.10: empty without locks.
-        "supportedlock" => String::new(),
+        "supportedlock" => SUPPORTED.to_owned(),
+        "lockdiscovery" => locking::described(desk, subject.place),
         "quota-available-bytes" if !is_file => quota.0?.to_string(),
         "quota-used-bytes" if !is_file => quota.1?.to_string(),
         _ => return None,
     })
-}
-
-/// Text in XML. Characters that XML cannot have become U+FFFD.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\t' | '\n' | '\r' => {
-                let _ = write!(out, "&#{};", u32::from(c));
-            }
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// The document in a body.
-fn parse(body: &[u8]) -> Result<Document<'_>, Reply> {
-    let wrong = |why: String| Reply::error(400, format!("The body is not XML that can be read: {why}."));
-    let text = core::str::from_utf8(body).map_err(|error| wrong(error.to_string()))?;
-    let options = ParsingOptions {
-        allow_dtd: false,
-        nodes_limit: NODES_MAX,
-    };
-    let document = Document::parse_with_options(text, options).map_err(|error| wrong(error.to_string()))?;
-    // Namespaces in XML 1.0 section 6.2: a prefix is not declared away.
-    let is_undeclared = |node: Node<'_, '_>| {
-        node.namespaces()
-            .any(|one| one.name().is_some() && one.uri().is_empty())
-    };
-    match document.descendants().any(is_undeclared) {
-        true => Err(wrong("a namespace has no name".to_owned())),
-        false => Ok(document),
-    }
-}
-
-fn is_dav(node: &Node<'_, '_>, name: &str) -> bool {
-    node.is_element() && node.has_tag_name((DAV, name))
-}
-
-fn property(node: &Node<'_, '_>) -> Property {
-    let name = node.tag_name();
-    (
-        name.namespace().unwrap_or_default().to_owned(),
-        name.name().to_owned(),
-    )
 }
 
 /// Which properties a body asks for.
@@ -340,11 +411,15 @@ fn wanted(body: &[u8]) -> Result<Wanted, Reply> {
         let properties = node.children().filter(Node::is_element);
         is_dav(&node, "prop").then(|| Wanted::These(properties.map(|node| property(&node)).collect()))
     });
-    found.next().ok_or_else(wrong)
+    let wanted = found.next().ok_or_else(wrong)?;
+    if let Wanted::These(these) = &wanted {
+        bounded(these.iter())?;
+    }
+    Ok(wanted)
 }
 
-/// What a body sets and removes, with the time that a value is.
-fn patches(body: &[u8]) -> Result<Vec<(Property, Option<UnixTime>)>, Reply> {
+/// What a body does with which properties, in its order.
+fn patches(body: &[u8]) -> Result<Vec<(Property, Patch)>, Reply> {
     let document = parse(body)?;
     let root = document.root_element();
     if !is_dav(&root, "propertyupdate") {
@@ -361,10 +436,26 @@ fn patches(body: &[u8]) -> Result<Vec<(Property, Option<UnixTime>)>, Reply> {
             .filter(|node| is_dav(node, "prop"))
             .flat_map(|node| node.children().filter(Node::is_element));
         for node in properties {
-            let text = node.text().unwrap_or_default().trim();
-            found.push((property(&node), time(text).filter(|_| sets)));
+            let name = property(&node);
+            let patch = match (name.0 == DAV, sets) {
+                (true, true) if is_time(&name) => {
+                    let time = time(node.text().unwrap_or_default().trim());
+                    time.map_or(Patch::Refused, Patch::Time)
+                }
+                (true, _) => Patch::Refused,
+                (false, true) => {
+                    let dead = Dead::of(node);
+                    match dead.element.len() <= DEAD_MAX {
+                        true => Patch::Set(dead),
+                        false => Patch::TooLong,
+                    }
+                }
+                (false, false) => Patch::Remove,
+            };
+            found.push((name, patch));
         }
     }
+    bounded(found.iter().map(|(name, _)| name))?;
     match found.is_empty() {
         true => Err(Reply::error(400, "The body changes nothing.")),
         false => Ok(found),
@@ -383,6 +474,7 @@ fn time(text: &str) -> Option<UnixTime> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::xml::{NAMES_MAX, NODES_MAX};
     use super::*;
 
     #[test]
@@ -408,6 +500,13 @@ mod tests {
         ] {
             assert_eq!(wanted(body.as_bytes()).unwrap(), expected, "{body}");
         }
+        let wide = |count| {
+            let names = "<a/>".repeat(count);
+            format!("<propfind xmlns='DAV:'><prop>{names}</prop></propfind>")
+        };
+        // The document and its two outer elements count, too.
+        let most = NODES_MAX as usize - 3;
+        assert!(matches!(wanted(wide(most).as_bytes()), Ok(Wanted::These(these)) if these.len() == most));
         let deep = format!("<propfind xmlns='DAV:'>{}", "<a>".repeat(20_000));
         for body in [
             "<propfind xmlns='DAV:'>",
@@ -416,28 +515,56 @@ mod tests {
             "<!DOCTYPE a [<!ENTITY b 'c'>]><propfind xmlns='DAV:'><allprop/></propfind>",
             "<a:propfind xmlns:a='DAV:'><a:prop><b:c xmlns:b=''/></a:prop></a:propfind>",
             &deep,
+            &wide(most + 1),
         ] {
             assert_eq!(wanted(body.as_bytes()).unwrap_err().status, 400, "{body:.60}");
         }
         assert_eq!(wanted(b"\xff").unwrap_err().status, 400);
+        // A namespace counts with each name in it.
+        let spaced = |length: usize| {
+            let names = "<x:a/>".repeat(256);
+            let space = "u".repeat(length);
+            format!("<propfind xmlns='DAV:' xmlns:x='{space}'><prop>{names}</prop></propfind>")
+        };
+        assert!(wanted(spaced(NAMES_MAX / 256 - 1).as_bytes()).is_ok());
+        assert_eq!(
+            wanted(spaced(NAMES_MAX / 256).as_bytes()).unwrap_err().status,
+            413
+        );
     }
 
     #[test]
-    fn times_are_set_and_nothing_else() {
+    fn changes_are_read_in_their_order() {
         let body = "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><D:getlastmodified>Sun, 09 Sep 2001 01:46:40 \
                     GMT</D:getlastmodified></D:prop></D:set><D:set><D:prop><D:lastmodified>1000000001</D:lastmodified>\
-                    <x xmlns='u'>1</x></D:prop></D:set><D:remove><D:prop><D:getlastmodified/></D:prop></D:remove>\
-                    </D:propertyupdate>";
+                    <x xmlns='u'>1</x><D:displayname>a</D:displayname><D:lastmodified>soon</D:lastmodified></D:prop></D:set>\
+                    <D:remove><D:prop><D:getlastmodified/><y/></D:prop></D:remove></D:propertyupdate>";
         let found = patches(body.as_bytes()).unwrap();
-        let secs: Vec<Option<i64>> = found.iter().map(|(_, time)| time.map(|time| time.secs)).collect();
-        assert_eq!(secs, [Some(1_000_000_000), Some(1_000_000_001), Some(1), None]);
-        let times: Vec<bool> = found.iter().map(|(property, _)| is_time(property)).collect();
-        assert_eq!(times, [true, true, false, true]);
+        let names: Vec<&str> = found.iter().map(|((_, name), _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "getlastmodified",
+                "lastmodified",
+                "x",
+                "displayname",
+                "lastmodified",
+                "getlastmodified",
+                "y"
+            ]
+        );
+        let found: Vec<Patch> = found.into_iter().map(|(_, patch)| patch).collect();
+        let element = match &found[2] {
+            Patch::Set(dead) => &dead.element,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(element, "<x:x xmlns:x=\"u\">1</x:x>");
+        let time = |secs| Patch::Time(UnixTime::from_secs(secs));
+        assert_eq!(found[..2], [time(1_000_000_000), time(1_000_000_001)]);
+        assert_eq!(
+            found[3..],
+            [Patch::Refused, Patch::Refused, Patch::Refused, Patch::Remove]
+        );
         assert!(patches(b"<D:propertyupdate xmlns:D='DAV:'/>").is_err());
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!(escaped("a<b>&\"\u{1}\né"), "a&lt;b&gt;&amp;&quot;\u{fffd}&#10;é");
     }
 }

@@ -70,7 +70,9 @@ impl Reply {
                 Reply::error(507, "There is no room for this: the disk is full.")
             }
             Kind::CrossesDevices => Reply::error(502, "The destination is on another file system."),
-            Kind::InvalidFilename => Reply::error(403, "The path is too long."),
+            Kind::InvalidFilename => {
+                Reply::error(403, "The path is too long, or its folders are nested too deeply.")
+            }
             Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
                 Reply::error(403, "The server may not change this file.")
             }

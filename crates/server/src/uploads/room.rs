@@ -11,7 +11,7 @@
 use runtime::clock;
 use runtime::fs::WriteFolder;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{Bytes, Duration, Instant};
 
 /// Time for which a measurement holds.
@@ -21,7 +21,7 @@ const FRESH: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Room {
     quota: Option<u64>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,15 @@ impl Room {
     pub(super) fn new(quota: Option<Bytes>) -> Room {
         Room {
             quota: quota.map(|quota| quota.0),
-            state: Mutex::default(),
+            state: Arc::default(),
+        }
+    }
+
+    /// The room of the same folder with another quota. Both count all reservations, and their changes exclude each other.
+    pub(super) fn with_quota(&self, quota: Option<Bytes>) -> Room {
+        Room {
+            state: Arc::clone(&self.state),
+            ..Room::new(quota)
         }
     }
 
@@ -211,6 +219,12 @@ mod tests {
         assert_eq!(room.report(&folder).unwrap(), Some((6, 4)));
         drop(room.grant(&folder, 4, 0).unwrap());
         assert_eq!(room.report(&folder).unwrap(), Some((6, 4)));
+        let tighter = room.with_quota(Some(Bytes(9)));
+        let grant = room.grant(&folder, 2, 0).unwrap();
+        assert_eq!(tighter.report(&folder).unwrap(), Some((6, 1)));
+        assert!(tighter.grant(&folder, 2, 0).unwrap().is_none());
+        drop(grant);
+        assert!(tighter.grant(&folder, 2, 0).unwrap().is_some());
         let boundless = Room::new(None);
         assert!(boundless.grant(&folder, u64::MAX, 0).unwrap().is_some());
         assert_eq!(boundless.report(&folder).unwrap(), None);

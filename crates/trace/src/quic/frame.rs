@@ -150,6 +150,14 @@ pub(crate) fn next(input: &[u8]) -> Option<(QuicFrame, &[u8], &[u8])> {
             return plain(frame, rest);
         }
         0x1e => QuicFrame::HandshakeDone,
+        // Without these two, which `quinn` sends, the frames behind them would be unread.
+        0x1f => QuicFrame::ImmediateAck,
+        0xaf => QuicFrame::AckFrequency {
+            sequence_number: number()?,
+            ack_eliciting_threshold: number()?,
+            request_max_ack_delay: number()?,
+            reordering_threshold: number()?,
+        },
         0x30 | 0x31 => {
             let length = if kind == 0x31 {
                 number()?
@@ -276,6 +284,16 @@ mod tests {
                 close(ErrorSpace::Application, 256),
             ),
             (vec![0x1e], F::HandshakeDone),
+            (vec![0x1f], F::ImmediateAck),
+            (
+                vec![0x40, 0xaf, 1, 2, 3, 4],
+                F::AckFrequency {
+                    sequence_number: 1,
+                    ack_eliciting_threshold: 2,
+                    request_max_ack_delay: 3,
+                    reordering_threshold: 4,
+                },
+            ),
             (vec![0x31, 2, 7, 7], F::Datagram { length: 2 }),
         ]
     }

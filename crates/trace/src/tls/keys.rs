@@ -14,7 +14,7 @@ const LINE_MAX: usize = 1024;
 const SECRET_MAX: usize = 64;
 
 /// Protection of one direction's records under one key.
-pub trait Opener: fmt::Debug {
+pub trait Opener: fmt::Debug + Send {
     /// Opens record number `sequence` of the key in place: `fragment` loses what protects it. In TLS 1.3 the content type
     /// and padding stay at its end (RFC 8446, section 5.2). Returns whether it was authentic; if not, `fragment` is of no
     /// use.
@@ -25,7 +25,7 @@ pub trait Opener: fmt::Debug {
 }
 
 /// Protection of one direction's QUIC packets under one key.
-pub trait PacketOpener: fmt::Debug {
+pub trait PacketOpener: fmt::Debug + Send {
     /// The mask of a packet's header protection (RFC 9001, section 5.4.1).
     fn mask(&self, sample: &[u8; 16]) -> [u8; 5];
 
@@ -35,7 +35,7 @@ pub trait PacketOpener: fmt::Debug {
 }
 
 /// The cipher suites that can be opened. Suites are named by their number on the wire.
-pub trait Suites: fmt::Debug {
+pub trait Suites: fmt::Debug + Send {
     /// Protection by a traffic secret of TLS 1.3 (RFC 8446, section 7.3); `None` if the suite is not known.
     fn tls13(&self, suite: u16, secret: &[u8]) -> Option<Box<dyn Opener>>;
 

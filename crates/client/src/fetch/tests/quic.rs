@@ -1,5 +1,5 @@
 //! What the counters of QUIC say of the receipts before them: to which receipt a hole belongs, and where flow control
-//! held the server up. The counters are independent of the protocol above, which is HTTP/1 here.
+//! held the server up, and what came back of a handshake. The protocol above is HTTP/1 where it makes no difference.
 
 use super::*;
 use crate::explain::{Cause, explain, sums};
@@ -78,4 +78,31 @@ fn a_pause_after_a_blocked_server_is_flow_control() {
         found.iter().all(|(cause, _)| *cause != Cause::FlowControl),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_says_what_came_back() {
+    for (datagrams_in, said) in [
+        (0, ": no datagram came back"),
+        (3, "after 3 datagrams of the server"),
+    ] {
+        let url = Url::parse("https://example.org/").expect("a URL");
+        let mut fetch = Fetch::new(url, plan("h3"), Entries::new(), UnixTime::from_secs(1_000_000));
+        let mut port = Port::default();
+        fetch.start(&mut port, ms(0));
+        let late = ms(0) + Limits::DEFAULT.connect_timeout;
+        fetch.handle(1, Happened::Woken(late), &mut port, late);
+        assert!(port.take().0.contains(&Wish::Inspect(1)));
+        let quic = Quic {
+            datagrams_in,
+            ..Quic::default()
+        };
+        fetch.handle(1, Happened::Measured(quic), &mut port, late);
+        assert!(port.is_ended());
+        let timeline = fetch.into_outcome().timeline;
+        let Fate::Failed(why) = &timeline.objects[0].fate else {
+            panic!("{:?}", timeline.objects)
+        };
+        assert!(why.contains(said) && why.ends_with("--mode h2"), "{why}");
+    }
 }

@@ -55,9 +55,14 @@ pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
 
 /// A picture drawn once for then and once for now; alone if the plan has arms for one of them only.
 fn pair(html: &mut String, study: &Study, one: &Picture) {
+    // The simulation of the protocols since is of today.
+    let names = match study.is_since() {
+        true => ["Simulated", "Measured"],
+        false => ["Then", "Now"],
+    };
     let sides: [(&str, &[World]); 2] = [
-        ("Then", &[World::Published, World::Simulated, World::Model]),
-        ("Now", &[World::Aged, World::Measured]),
+        (names[0], &[World::Published, World::Simulated, World::Model]),
+        (names[1], &[World::Aged, World::Measured]),
     ];
     let sides: Vec<(&str, Picture)> = sides
         .into_iter()

@@ -11,6 +11,10 @@ const LEGEND: &str = "<p class=\"small legend\">✓ all rules of the claim hold 
      world cannot decide. <span class=\"recalled\">Italics</span>: recalled, not verified. Then: simulated stacks and hosts of the time; \
      for document 004, its formulas. Aged: this kernel with an aged TCP.</p>\n";
 
+const LEGEND_SINCE: &str = "<p class=\"small legend\">✓ all rules of the claim hold in this world, ✗ at least one does not, · the \
+     world cannot decide. Simulated: client and server of today in virtual time, with real TLS, over a modeled link and TCP. Now: \
+     measured on this machine.</p>\n";
+
 /// The page.
 pub(super) fn page(material: &Material<'_>) -> String {
     let (documents, since) = apart(material.ledger);
@@ -57,7 +61,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
     }
     if !since.is_empty() && documents.is_empty() {
         counted_list(&mut html, &since);
-        html.push_str(LEGEND);
+        html.push_str(LEGEND_SINCE);
         table(&mut html, material, of(true));
     } else if !since.is_empty() {
         let _ = writeln!(
@@ -66,6 +70,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
             since.len(),
             escape(&counted(&since))
         );
+        html.push_str(LEGEND_SINCE);
         table(&mut html, material, of(true));
         html.push_str("</details>");
     }
@@ -89,8 +94,15 @@ fn counted_list(html: &mut String, entries: &[&Entry]) {
 
 /// A line for each claim of these studies.
 fn table<'m>(html: &mut String, material: &'m Material<'_>, studies: impl Iterator<Item = &'m Study>) {
-    html.push_str(
-        "<table class=\"overview\"><thead><tr><th class=\"l\">Claim<th>Published<th>Then<th>Aged<th>Now<th class=\"l\">Verdict</tr></thead>\n",
+    let studies: Vec<&Study> = studies.collect();
+    // The simulation of the protocols since is of today.
+    let simulated = match studies.iter().all(|study| study.is_since()) {
+        true => "Simulated",
+        false => "Then",
+    };
+    let _ = writeln!(
+        html,
+        "<table class=\"overview\"><thead><tr><th class=\"l\">Claim<th>Published<th>{simulated}<th>Aged<th>Now<th class=\"l\">Verdict</tr></thead>",
     );
     for study in studies {
         let all: Vec<_> = entries(material, study).collect();

@@ -5,22 +5,28 @@
 //!                                  └─ input, its end, its time, a bound, a lack of descriptors or memory ──▶ closed
 //! ```
 //! Decides which connection is reused and which is closed. The one parked last is reused first: the upstream is least
-//! likely to be about to close it, and those that are not needed grow old. A receive is under way on each, so whatever
+//! likely to be about to close it, and those that are not needed grow old. Those above an upstream's limit stay for a
+//! moment: bursts follow each other, and each would open anew what was closed after the one before it. A receive is under way on each, so whatever
 //! arrives is noticed; nothing that arrives while nobody waits for it may be taken for the answer to a later request.
 
 use super::{Ground, Parting, Peers, Stage};
 use crate::io::{Backend, Done, Id, Op};
 use crate::peer::{Parcel, Parking, Upstream};
 use crate::session::Ticket;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+use units::Duration;
+
+/// Time for which connections above the limit of their upstream stay parked.
+const BURST: Duration = Duration::from_secs(1);
 
 /// The parked connections of one event loop.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     /// Those to each upstream in each realm, the one parked last at the end.
-    to: HashMap<(Arc<Upstream>, u64), Vec<Id>>,
+    to: HashMap<(Arc<Upstream>, u64), Vec<Id>, RandomState>,
     count: usize,
 }
 
@@ -50,10 +56,10 @@ impl Parked {
         self.to.get(&(Arc::clone(to), realm))?.last().copied()
     }
 
-    /// The one parked first, if there are more than this.
-    fn first_beyond(&self, to: &Arc<Upstream>, realm: u64, most: usize) -> Option<Id> {
+    /// If there are more than this: the one parked last of those that are too many. The others of them were so before.
+    fn last_beyond(&self, to: &Arc<Upstream>, realm: u64, most: usize) -> Option<Id> {
         let ids = self.to.get(&(Arc::clone(to), realm))?;
-        ids.first().copied().filter(|_| ids.len() > most)
+        ids.len().checked_sub(most + 1).map(|at| ids[at])
     }
 }
 
@@ -81,8 +87,13 @@ impl<O: Copy + Eq + Hash> Peers<O> {
         if let Some(done) = ground.backend.submit(Op::Recv { id }) {
             self.stir_parked(ground, id, done);
         }
-        if let Some(first) = self.parked.first_beyond(&to, realm, parking.most) {
-            self.part(ground, first, Parting::Close);
+        let beyond = self.parked.last_beyond(&to, realm, parking.most);
+        if let Some(id) = beyond
+            && let Some(peer) = self.table.get_mut(id)
+            && let Stage::Parked { until } = &mut peer.stage
+        {
+            *until = (*until).min(ground.now + BURST);
+            ground.wheel.arm(id.index, *until);
         }
     }
 

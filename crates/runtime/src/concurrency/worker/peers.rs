@@ -6,7 +6,7 @@
 
 use super::super::peers::{Ground, News, Outcome, Parting, Peers};
 use super::{Next, Owed, Worker};
-use crate::io::{Backend, Done, Id};
+use crate::io::{Backend, Buf, Done, Id};
 use crate::peer::Ask;
 use crate::session::{Event, JobOf, Service};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +38,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
             *rounds_left -= 1;
         }
         let (peers, mut ground) = self.peers();
-        match peers.ask(&mut ground, owner, asked, may_read) {
+        let outcome = peers.ask(&mut ground, owner, asked, may_read);
+        if let Outcome::Told(_, _, News::Bytes(buf)) = &outcome {
+            // A long receive counts as those that it replaces.
+            let more = buf.len.div_ceil(Buf::CAPACITY).saturating_sub(1);
+            *rounds_left = rounds_left.saturating_sub(more as u32);
+        }
+        match outcome {
             Outcome::Nothing => Next::Poll(owner),
             outcome => self.tell_of_peer(outcome).unwrap_or(Next::Poll(owner)),
         }

@@ -16,7 +16,7 @@ pub(super) const TINY_SIZES: Sizes = Sizes {
     buffers: 2,
     buffer: 64,
 };
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Whether this is the child process with tiny rings, which tests rings only.
 pub(crate) fn tiny() -> bool {

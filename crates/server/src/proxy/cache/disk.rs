@@ -14,7 +14,7 @@ mod index;
 mod tests;
 
 use super::flight::{Lead, Waiter};
-use super::object::Object;
+use super::object::{Object, Standing};
 use super::record::{Record, start_len, start_of};
 use super::store::Store;
 use super::{Count, Counts, Purges};
@@ -454,9 +454,11 @@ impl Shared {
             names,
             variant,
             body: charge.hold(file).slice(body),
+            file: None,
             part: None,
             received,
             is_from_disk: true,
+            standing: Standing::default(),
             _charge: for_head,
         };
         // Whoever drops a response drops it here first, and then in memory.

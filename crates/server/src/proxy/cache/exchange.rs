@@ -5,7 +5,8 @@ mod explain;
 
 use super::body::Growing;
 use super::flight::{Lead, Part as Flown, Waiter};
-use super::object::{Object, Reply};
+use super::object::{Object, Reply, Standing};
+use super::repeat::Settled;
 use super::store::Lookup;
 use super::{Cache, Count, TARGETS};
 use crate::field_list::write_line;
@@ -225,6 +226,7 @@ impl Cached {
                 match reuse::decide(&object.head, &self.asked, &self.cache.allowances(), wall) {
                     Reuse::Fresh => {
                         self.hit(&object, wall);
+                        self.settle(object, wall);
                         return Step::Serve;
                     }
                     Reuse::Stale { revalidates } => {
@@ -320,6 +322,25 @@ impl Cached {
         self.status.is_hit = !self.status.is_collapsed;
         self.status.ttl = Some(object.head.ttl(wall));
         self.serve(object, wall);
+    }
+
+    /// Equal requests get this response again, if this one depends on nothing else.
+    fn settle(&mut self, object: Arc<Object>, wall: UnixTime) {
+        let is_plain = self.method == Method::Get
+            && self.asked == RequestDirectives::default()
+            && self.status.is_hit
+            && self.status.detail.is_none()
+            && object.part.is_none();
+        if let Some(reply) = &mut self.reply
+            && is_plain
+            && reply.status == object.head.status
+        {
+            reply.settled = Some(Settled {
+                cache: Arc::clone(&self.cache),
+                object,
+                wall,
+            });
+        }
     }
 
     fn serve(&mut self, object: &Object, wall: UnixTime) {
@@ -543,11 +564,13 @@ impl Cached {
             {
                 let object = Object {
                     is_from_disk: false,
+                    standing: Standing::default(),
                     key: Arc::clone(&self.key),
                     head: capture.head,
                     names: capture.names,
                     variant: capture.variant,
                     body: capture.body.finish(),
+                    file: None,
                     part: capture.part,
                     received: capture.received,
                     _charge: charge,
@@ -616,11 +639,13 @@ impl Cached {
         self.status.is_stored = true;
         let object = Object {
             is_from_disk: false,
+            standing: Standing::default(),
             key: Arc::clone(&self.key),
             head,
             names,
             variant,
             body: object.body.clone(),
+            file: object.file.clone(),
             part: object.part,
             received,
             _charge: charge,

@@ -6,10 +6,13 @@
 //!                                      └─ go on ─▶ answered ─┬─ 304, or an error ─▶ Reply
 //!                                                            └─ take, complete ───▶ Store
 //! ```
-//! The crate `http-cache` decides what a cache may do. This module keeps the responses: `store` has them, `object` is one,
-//! `body` collects content, `disk` keeps
-//! responses on a disk as `record` writes them, `purges` has what operators dropped, `flight` lets one request go for many, `exchange` is the cache's part in one exchange. It knows
-//! neither upstreams nor connections.
+//! The crate `http-cache` decides what a cache may do. This module keeps the responses and knows neither upstreams nor
+//! connections:
+//!
+//! - `store` has the responses, `object` is one, `body` collects its content.
+//! - `disk` keeps them across restarts, as `record` writes them; `purges` has what operators dropped.
+//! - `exchange` is the cache's part in one exchange; `flight` lets one request go for many.
+//! - `repeat` answers equal requests without a lookup.
 
 mod body;
 mod disk;
@@ -19,6 +22,7 @@ mod object;
 mod purge;
 mod purges;
 mod record;
+mod repeat;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -29,6 +33,7 @@ pub(crate) use exchange::{Cached, Step, key};
 pub(crate) use flight::Waiter;
 pub use purge::Purge;
 pub use purges::Purges;
+pub(crate) use repeat::{Again, Repeat, Written};
 
 use crate::config::ProxyCache;
 use flight::Flights;
@@ -37,7 +42,7 @@ use http_cache::stored::{Stored, lines};
 use http_semantics::field::Line;
 use object::Object;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::Store;
 use units::{Duration, UnixTime};
@@ -67,6 +72,8 @@ pub(crate) struct Cache {
     applied: Mutex<u64>,
     /// The same number, readable without waiting.
     applied_count: AtomicU64,
+    /// The system made no file in memory once, which the log has.
+    has_no_files: AtomicBool,
 }
 
 /// Counts, by [`Count`].
@@ -195,6 +202,7 @@ impl Cache {
             purges: purges.clone(),
             applied: Mutex::new(applied),
             applied_count: AtomicU64::new(applied),
+            has_no_files: AtomicBool::new(false),
         }
     }
 

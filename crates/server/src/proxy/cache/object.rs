@@ -1,6 +1,7 @@
 //! A stored response, and the responses that clients get from it: the whole, a part of it, several parts, its head, or 304.
 
-use crate::cache::Charge;
+use super::repeat::Settled;
+use crate::cache::{Charge, Slot};
 use crate::field_list::write_line;
 use bytes::Bytes;
 use http_cache::cache_status::CacheStatus;
@@ -14,7 +15,9 @@ use http_semantics::range::{
     ByteRange, Multipart, Selection, content_range, select, unsatisfied_content_range,
 };
 use http_semantics::request::Protocol;
+use runtime::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use units::UnixTime;
 
 /// Bytes that an object costs beyond its head, key and content: itself, and its records in the index and the policy.
@@ -31,7 +34,37 @@ const NOT_IN_304: [&str; 4] = [
     "content-range",
 ];
 
-/// A stored response. It never changes; a validated one is another object with the same content.
+/// What the store says of a response that it has, or had.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    slot: AtomicU32,
+    is_outdated: AtomicBool,
+}
+
+impl Standing {
+    /// Its slot, as long as the store has it.
+    pub(super) fn slot(&self) -> Slot {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    /// The store has it in this slot.
+    pub(super) fn enter(&self, slot: Slot) {
+        self.slot.store(slot, Ordering::Relaxed);
+    }
+
+    /// Whether it is stored no more, or another response may be the answer to a request that it has answered.
+    #[inline]
+    pub(super) fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Acquire)
+    }
+
+    /// From now on, only a lookup tells whether it answers a request.
+    pub(super) fn outdate(&self) {
+        self.is_outdated.store(true, Ordering::Release);
+    }
+}
+
+/// A stored response. Only its standing in the store changes; a validated one is another object with the same content.
 #[derive(Debug)]
 pub(crate) struct Object {
     /// The target, and what else every request for it has in common.
@@ -43,12 +76,16 @@ pub(crate) struct Object {
     pub(super) variant: Vec<u8>,
     /// The content.
     pub(super) body: Bytes,
+    /// The same content, if it is in a file in memory.
+    pub(super) file: Option<Arc<File>>,
     /// The bytes that it has; `None`: all.
     pub(super) part: Option<Part>,
     /// The version in which the upstream sent its head.
     pub(super) received: Protocol,
     /// It was read from the disk.
     pub(super) is_from_disk: bool,
+    /// What the store says of it.
+    pub(super) standing: Standing,
     /// For all but the content, which holds its own.
     pub(super) _charge: Charge,
 }
@@ -62,6 +99,8 @@ pub(crate) struct Reply {
     pub(crate) body: Bytes,
     /// The version in which the upstream sent it.
     pub(crate) received: Protocol,
+    /// It is whole, and equal requests get it again.
+    pub(crate) settled: Option<Settled>,
 }
 
 impl Object {
@@ -69,6 +108,36 @@ impl Object {
     pub(super) fn cost(key: &[u8], head: &Stored, variant: &[u8]) -> u64 {
         // The variant's names are in its values, too.
         OVERHEAD + (key.len() + head.held() + variant.len() * 2) as u64
+    }
+
+    /// Whether it is this response, perhaps with its content elsewhere.
+    pub(super) fn is_like(&self, other: &Object) -> bool {
+        self.names == other.names
+            && self.variant == other.variant
+            && self.part == other.part
+            && self.head == other.head
+    }
+
+    /// The response with its content in a file in memory, which `charge` pays for.
+    ///
+    /// # Errors
+    /// The errno of the system if it makes no such file.
+    pub(super) fn in_file(&self, mut charge: Charge, for_head: Charge) -> std::io::Result<Object> {
+        let (file, bytes) = File::in_memory(&self.body)?;
+        charge.attach(&[Arc::clone(&file)]);
+        Ok(Object {
+            key: Arc::clone(&self.key),
+            head: self.head.clone(),
+            names: self.names.clone(),
+            variant: self.variant.clone(),
+            body: charge.hold_bytes(bytes),
+            file: Some(file),
+            part: self.part,
+            received: self.received,
+            is_from_disk: self.is_from_disk,
+            standing: Standing::default(),
+            _charge: for_head,
+        })
     }
 
     /// Whether it can answer this range, or needs none: it is whole.
@@ -94,6 +163,7 @@ impl Object {
             text: Vec::with_capacity(self.head.text.len() + 128),
             body: Bytes::new(),
             received: self.received,
+            settled: None,
         };
         let verdict = self.verdict(method, request, &fields, now);
         let mut left_out: &[&str] = &[];
@@ -232,6 +302,7 @@ impl Reply {
             text,
             body: Bytes::new(),
             received: Protocol::Http11,
+            settled: None,
         }
     }
 

@@ -205,6 +205,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use crate::cache::Budget;
+    use crate::proxy::cache::object::Standing;
     use bytes::Bytes;
     use http_cache::stored::Terms;
     use http_semantics::field::Line;
@@ -232,9 +233,11 @@ mod tests {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             variant: b"some\0values".to_vec(),
             body: Bytes::from_static(b"content"),
+            file: None,
             part: None,
             received: Protocol::Http2,
             is_from_disk: false,
+            standing: Standing::default(),
             _charge: Budget::new(0, 0).reserve(0, 0).unwrap(),
         }
     }

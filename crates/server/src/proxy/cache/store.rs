@@ -10,10 +10,13 @@ use http_semantics::field::Fields;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Most stored responses of one target. Above it, the oldest is dropped.
 pub(super) const VARIANTS_MAX: usize = 32;
+
+/// Most stored responses whose content is in a file in memory. Each takes a descriptor.
+pub(super) const FILES_MAX: u64 = 256;
 
 /// The stored responses.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ pub(super) enum Lookup {
 impl Store {
     pub(super) fn new(bytes: u64, policy: Policy) -> Store {
         Store {
-            budget: Budget::new(bytes, 0),
+            budget: Budget::new(bytes, FILES_MAX),
             inner: Mutex::new(Inner {
                 index: HashMap::new(),
                 slots: Vec::new(),
@@ -123,6 +126,35 @@ impl Store {
         }
     }
 
+    /// As [`Store::reserve`], with a descriptor. `None` also if no descriptor is left; nothing is evicted for that.
+    pub(super) fn reserve_file(&self, bytes: u64) -> Option<Charge> {
+        let mut charge = self.budget.reserve(0, 1)?;
+        charge.join(self.reserve(bytes)?);
+        Some(charge)
+    }
+
+    /// Stores a response in place of another with the same head and content, of which the policy learns nothing. `None`: that
+    /// one is not stored any more.
+    pub(super) fn exchange(&self, older: &Object, object: Object) -> Option<Arc<Object>> {
+        let object = Arc::new(object);
+        let mut inner = self.lock();
+        let slot = older.standing.slot();
+        let place = inner.slots.get_mut(slot as usize)?.as_mut()?;
+        if !std::ptr::eq(&raw const **place, older) {
+            return None;
+        }
+        object.standing.enter(slot);
+        // What another response of the target may answer, it may still answer.
+        if older.standing.is_outdated() {
+            object.standing.outdate();
+        }
+        older.standing.outdate();
+        let gone = std::mem::replace(place, Arc::clone(&object));
+        drop(inner);
+        drop(gone);
+        Some(object)
+    }
+
     /// Stores a response that was read from a disk, unless there is one for the same request fields.
     pub(super) fn restore(&self, object: Object) {
         let is_there = {
@@ -166,6 +198,8 @@ impl Store {
                 inner.slots.push(None);
                 (inner.slots.len() - 1) as Slot
             });
+            inner.outdate(&object);
+            object.standing.enter(slot);
             inner.slots[slot as usize] = Some(Arc::clone(&object));
             inner.index.entry(Arc::clone(&object.key)).or_default().push(slot);
             inner.policy.insert(slot, id, size);
@@ -173,10 +207,26 @@ impl Store {
         object
     }
 
+    /// Tells the policy that a response was used this often, if the store still has it. `false`: another thread has the
+    /// store; the policy is to be told later.
+    pub(super) fn touch(&self, object: &Object, times: u32) -> bool {
+        let mut inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let slot = object.standing.slot();
+        let known = inner.slots.get(slot as usize).and_then(Option::as_ref);
+        if known.is_some_and(|known| std::ptr::eq(&raw const **known, object)) {
+            inner.policy.touch(slot, times);
+        }
+        true
+    }
+
     /// Removes this response, unless another replaced it.
     pub(super) fn remove(&self, object: &Arc<Object>) {
         let mut gone = Vec::new();
-        let is_it = |other: &Object| std::ptr::eq(other, &raw const **object);
+        let is_it = |other: &Object| std::ptr::eq(other, &raw const **object) || other.is_like(object);
         self.lock().remove_where(&object.key, is_it, &mut gone);
     }
 
@@ -202,6 +252,12 @@ impl Store {
         gone.len()
     }
 
+    /// Files in memory.
+    #[cfg(test)]
+    pub(super) fn files(&self) -> u64 {
+        self.budget.descriptors_used()
+    }
+
     /// Stored responses, bytes reserved, most bytes reserved at once, and evictions.
     pub(super) fn figures(&self) -> [u64; 4] {
         let inner = self.lock();
@@ -220,12 +276,16 @@ fn matches(object: &Object, request: &Fields<'_, '_>) -> bool {
     if variant::key(&object.names, request) == object.variant {
         return true;
     }
-    let is_by_language = matches!(&object.names[..], [name] if name == "accept-language");
-    is_by_language && {
+    is_by_language(object) && {
         let lines = object.head.lines();
         let language = Fields::new(&lines).find("content-language");
         language.is_some_and(|language| variant::is_preferred_language(request, language))
     }
+}
+
+/// Whether only the languages that a request accepts chose a response.
+fn is_by_language(object: &Object) -> bool {
+    matches!(&object.names[..], [name] if name == "accept-language")
 }
 
 impl Inner {
@@ -253,6 +313,18 @@ impl Inner {
         }
     }
 
+    /// Outdates the responses of the target that answer requests which this newer one may answer, too. Of those that the
+    /// same fields chose, a request matches one, except for a preferred language. A part answers no request that a whole
+    /// response answers.
+    fn outdate(&self, newer: &Object) {
+        let slots = self.index.get(&newer.key).into_iter().flatten();
+        for older in slots.filter_map(|&slot| self.slots[slot as usize].as_ref()) {
+            if newer.part.is_none() && (older.names != newer.names || is_by_language(newer)) {
+                older.standing.outdate();
+            }
+        }
+    }
+
     /// Removes a response for another reason than eviction.
     fn remove(&mut self, slot: Slot) -> Option<Arc<Object>> {
         self.policy.remove(slot);
@@ -262,6 +334,7 @@ impl Inner {
     /// Removes a response that the policy has forgotten.
     fn take(&mut self, slot: Slot) -> Option<Arc<Object>> {
         let object = self.slots[slot as usize].take()?;
+        object.standing.outdate();
         self.free.push(slot);
         if let Some(slots) = self.index.get_mut(&object.key) {
             slots.retain(|&other| other != slot);

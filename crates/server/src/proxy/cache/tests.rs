@@ -1,12 +1,13 @@
 //! The store and its budget, without connections.
 
 use super::*;
+use crate::cache::Policy;
 use crate::proxy::cache::exchange::Cached;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::target::Target;
-use units::{Bytes, Instant};
+use units::{Bytes, Instant, Word as _};
 
 /// A request and the upstream's response: what the client gets, from the cache or not.
 pub(super) struct Rig {
@@ -98,9 +99,16 @@ impl Rig {
 
 #[test]
 fn the_budget_holds_whatever_is_stored_and_sent() {
+    for &policy in Policy::ALL {
+        check_budget(policy);
+    }
+}
+
+fn check_budget(policy: Policy) {
     let size = Bytes::kib(64);
     let rig = Rig::new(ProxyCache {
         size,
+        policy,
         max_object_size: Bytes::kib(16),
         ..ProxyCache::default()
     });
@@ -115,21 +123,24 @@ fn the_budget_holds_whatever_is_stored_and_sent() {
         let report = rig.cache.report();
         assert!(
             report.bytes <= size.0 && report.bytes_peak <= size.0,
-            "{report:?}"
+            "{policy}: {report:?}"
         );
     }
     let report = rig.cache.report();
-    assert!(report.evictions > 80 && report.entries > 5, "{report:?}");
+    assert!(
+        report.evictions > 80 && report.entries > 5,
+        "{policy}: {report:?}"
+    );
     assert_eq!(held.body.len(), 5_000);
     // Content above the limit passes without being stored.
     let large = vec![7; 17 << 10];
     let (_, _, asked) = rig.get("/large", "", 200, "Cache-Control: max-age=60", &large);
     let (_, _, again) = rig.get("/large", "", 200, "Cache-Control: max-age=60", &large);
-    assert!(asked && again);
+    assert!(asked && again, "{policy}");
     drop(held);
     rig.cache.purges.note(&Purge::All);
     assert!(rig.cache.apply(&mut rig.cache.hold_purges()) > 0);
-    assert_eq!(rig.cache.report().bytes, 0, "nothing is left behind");
+    assert_eq!(rig.cache.report().bytes, 0, "{policy}: nothing is left behind");
 }
 
 #[test]

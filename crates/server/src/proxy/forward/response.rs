@@ -8,6 +8,7 @@
 use super::stored::length;
 use super::{Failed, Forward, Link, Outgoing, Response};
 use crate::field_rules::RuledLines;
+use crate::proxy::cache::Written;
 use crate::proxy::channel::Received;
 use crate::proxy::head::{binds_connection, write_content, write_last_chunk};
 use crate::proxy::http2::Over;
@@ -26,6 +27,9 @@ pub(in crate::proxy) const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 64 << 10,
     ..http1::Limits::DEFAULT
 };
+
+/// Room for the lines that this server adds to the head of a response, in bytes.
+const ADDED: usize = 256;
 
 /// How the head of a response goes to the client, in the client's version of HTTP. Content follows as
 /// [`Forward::down`] in the framing that [`ToClient::begin`] returns.
@@ -59,6 +63,12 @@ pub(crate) trait ToClient {
         ruled: &RuledLines,
         received: Protocol,
     ) -> Result<u32, Misuse>;
+
+    /// The head that was passed on, if another client's equal request may get it, too. `down`: its bytes, where those go to
+    /// the client as text.
+    fn repeatable<'a>(&'a self, _down: &'a [u8]) -> Option<Written<'a>> {
+        None
+    }
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
     fn trailers(&mut self, trailers: &Fields<'_, '_>);
@@ -122,8 +132,14 @@ impl Forward {
         if self.is_switched() {
             return self.pass_down(bytes);
         }
-        let mut raw = std::mem::take(&mut self.raw);
-        raw.extend_from_slice(bytes);
+        let mut held = std::mem::take(&mut self.raw);
+        let raw = match held.is_empty() {
+            true => bytes,
+            false => {
+                held.extend_from_slice(bytes);
+                &held
+            }
+        };
         let mut used = 0;
         while self.failed.is_none() && self.response != Response::Ended {
             let mut slots = Slots::new();
@@ -173,6 +189,8 @@ impl Forward {
                         }
                         None => head,
                     };
+                    // One allocation for all that arrived, and the lines that this server adds.
+                    self.down.reserve(more + (raw.len() - used) + ADDED);
                     let Ok(outgoing) = client.begin(&head, self.has_whole_request) else {
                         return self.fail(Failed::Unwritable);
                     };

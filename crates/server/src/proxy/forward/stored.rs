@@ -10,8 +10,10 @@
 
 use super::{Failed, Forward, Link, Outgoing, Parting, Response, Target, ToClient};
 use crate::access_log;
-use crate::proxy::cache::{Step as Use, Waiter};
+use crate::config::When;
+use crate::proxy::cache::{Repeat, Step as Use, Waiter};
 use bytes::Bytes;
+use http_semantics::field::Name;
 use http1::framing::Framing;
 use http1::head::Response as Head;
 use http1::version::Version;
@@ -84,6 +86,11 @@ impl Forward {
         out.extend_from_slice(&some);
     }
 
+    /// The response from the cache as equal requests get it, once.
+    pub(crate) fn take_repeat(&mut self) -> Option<Box<Repeat>> {
+        self.repeat.take()
+    }
+
     /// The failure that a stored response stands in for, once.
     pub(crate) fn take_stood_in_for(&mut self) -> Option<Failed> {
         self.stood_in_for.take()
@@ -143,14 +150,17 @@ impl Forward {
 
     /// Writes the response from the cache. What the upstream sends is of no more use.
     pub(super) fn reply(&mut self, client: &mut impl ToClient, now: Instant) {
-        let Some(reply) = self.cached.as_mut().and_then(|cached| cached.take_reply()) else {
+        let Some(mut reply) = self.cached.as_mut().and_then(|cached| cached.take_reply()) else {
             return;
         };
+        let (settled, start) = (reply.settled.take(), self.down.len());
         self.again = None;
         self.took = self.took.or((self.tried != 0).then(|| now - self.began));
         let has_content = !matches!(reply.status, 204 | 304) && !self.is_to_head;
         let received = reply.received;
+        let mut has_date = false;
         let written = reply.with_fields(|fields| {
+            has_date = fields.has(Name::Date);
             let head = Head {
                 status: reply.status,
                 reason: "",
@@ -175,6 +185,16 @@ impl Forward {
         self.status = reply.status;
         self.head_bytes += bytes;
         self.response = Response::Ended;
+        let is_plain = has_date
+            && outgoing == Outgoing::Length
+            && self.tried == 0
+            // Otherwise, a file may come before the next request gets here.
+            && self.route.rule.when == When::Always;
+        self.repeat = settled
+            .filter(|_| is_plain)
+            .zip(client.repeatable(&self.down[start..]))
+            .and_then(|(settled, written)| settled.repeat(written))
+            .map(Box::new);
         if outgoing != Outgoing::Empty {
             self.body_bytes = reply.body.len() as u64;
             self.stored = reply.body;

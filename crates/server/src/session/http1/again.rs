@@ -3,11 +3,11 @@
 //! Writes the same bytes, counts and log line as the normal way; a test compares them. There is no exchange, because
 //! nothing is left to choose.
 
-use super::reply::{content, last_lines};
+use super::reply::{self, content, last_lines};
 use super::{Http1, Phase};
 use crate::access_log::{self, RequestLine};
 use crate::context::Cx;
-use crate::head_cache::Found;
+use crate::head_cache::{Found, Send};
 use crate::limits::Limits;
 use runtime::Tx;
 use units::Instant;
@@ -54,14 +54,11 @@ impl Http1 {
             admission,
             ..
         } = cx;
-        let Some(found) = head_cache.find(input, clock.now()) else {
+        let Some(found) = head_cache.find(input, (is_secured, self.next_is_last(&state.limits)), clock.now())
+        else {
             return Again::Unknown;
         };
-        let Found {
-            known,
-            representation,
-            behind,
-        } = found;
+        let Found { known, send, behind } = found;
         let is_last = self.counts_as_last(&state.limits);
         let persistent = known.persistent && !is_last;
         let Some(persistence) = self.http.answer_again(known.version, persistent) else {
@@ -69,26 +66,43 @@ impl Http1 {
             self.phase = Phase::Closed;
             return Again::Ended;
         };
-        let copied = if representation.len <= Limits::COPIED_BODY {
-            representation.len as usize
-        } else {
-            // It admits: nothing is answered here while admission is closed.
-            let _ = admission.admits();
-            0
+        let start = tx.head.len();
+        let (status, head_len, len) = match &send {
+            Send::File(file, representation) => {
+                let copied = if representation.len <= Limits::COPIED_BODY {
+                    representation.len as usize
+                } else {
+                    // It admits: nothing is answered here while admission is closed.
+                    let _ = admission.admits();
+                    0
+                };
+                let out = &mut tx.head;
+                out.reserve(representation.head_200.len() + copied + 96);
+                out.extend_from_slice(&representation.head_200);
+                let secured_lines: &[u8] = if is_secured { &state.secured_lines } else { b"" };
+                last_lines((clock, secured_lines), persistence, out);
+                let head_len = (out.len() - start) as u32;
+                content(tx, &representation.content, 0, representation.len, *copied_max);
+                counters.hits().add(1);
+                if let Some(view) = views.get_mut(file.site) {
+                    view.used_again(&file.entry);
+                }
+                (200, head_len, representation.len)
+            }
+            Send::Stored(repeat, again) => {
+                let (head, body) = (repeat.head(), again.body());
+                let len = body.len() as u64;
+                let copied = if len <= Limits::COPIED_BODY { body.len() } else { 0 };
+                tx.head.reserve(head.len() + copied);
+                tx.head.extend_from_slice(head);
+                match len <= *copied_max {
+                    true => tx.head.extend_from_slice(body),
+                    false => tx.body = Some(reply::referenced(&again.content(is_secured), 0, len)),
+                }
+                (repeat.status(), head.len() as u32, len)
+            }
         };
-        let out = &mut tx.head;
-        let start = out.len();
-        out.reserve(representation.head_200.len() + copied + 96);
-        out.extend_from_slice(&representation.head_200);
-        let secured_lines: &[u8] = if is_secured { &state.secured_lines } else { b"" };
-        last_lines((clock, secured_lines), persistence, out);
-        let head_len = (out.len() - start) as u32;
-        content(tx, &representation.content, 0, representation.len, *copied_max);
-        counters.hits().add(1);
-        counters.answered(200);
-        if let Some(view) = views.get_mut(known.site) {
-            view.used_again(&known.entry);
-        }
+        counters.answered(status);
         if journal.is_on() {
             let request = access_log::Request {
                 peer: self.client.address(),
@@ -108,7 +122,7 @@ impl Http1 {
                 id: None,
                 trace: None,
             };
-            journal.compose(&mut self.slot, clock, &request, 200, head_len, representation.len);
+            journal.compose(&mut self.slot, clock, &request, status, head_len, len);
         }
         let wants_close = !known.persistent;
         cx.answered(started);

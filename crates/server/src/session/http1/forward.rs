@@ -36,6 +36,9 @@ const JOBS: u32 = 1 << 30;
 /// Most bytes of a stored response that one output has.
 const STORED_PER_OUTPUT: usize = 64 << 10;
 
+/// Most bytes of an output that are copied rather than given away with their buffer.
+const COPIED_MAX: usize = 40 << 10;
+
 /// A request that is passed on.
 #[derive(Debug)]
 pub(super) struct Passed {
@@ -50,6 +53,8 @@ pub(super) struct Passed {
     /// Beginning of its body.
     since: Instant,
     wants_close: bool,
+    /// Generation of the configuration that chose the route.
+    generation: u64,
     held: Holding,
 }
 
@@ -123,6 +128,7 @@ impl Http1 {
             started: received.started(),
             since: now,
             wants_close: !request.persistent,
+            generation: cx.generation,
         });
         if tx.is_empty() {
             self.set_forth(cx, passed, now);
@@ -351,7 +357,11 @@ impl Http1 {
                 return self.poll_both_ways(cx, tx, now);
             }
             if !forward.is_sending_down && forward.has_output() {
-                tx.head.append(&mut forward.down);
+                // A short output is copied, so that the exchange does not keep the buffer of a long one.
+                match tx.head.is_empty() && forward.down.len() > COPIED_MAX {
+                    true => std::mem::swap(&mut tx.head, &mut forward.down),
+                    false => tx.head.append(&mut forward.down),
+                }
                 forward.take_stored(STORED_PER_OUTPUT, &mut tx.head);
                 forward.is_sending_down = true;
                 cx.journal.given(&mut self.slot, tx.head.len() as u64);
@@ -410,6 +420,7 @@ impl Http1 {
             }
             None => {
                 self.log(cx, &passed);
+                self.keep(cx, &mut passed);
                 cx.answered(passed.started);
                 let behind = std::mem::take(&mut passed.input);
                 let then = match self.after(passed.wants_close, &behind) {
@@ -490,10 +501,30 @@ impl Http1 {
         self.follow(desk, exchange, received, next, tx)
     }
 
+    /// Keeps a response from the cache for equal requests, unless it depends on more than the request.
+    fn keep(&self, cx: &mut Cx, passed: &mut Passed) {
+        let is_secured = self.client.is_secured();
+        let Some(repeat) = passed.forward.take_repeat() else {
+            return;
+        };
+        if !gateway::may_be_repeated(cx, &self.client, passed.generation) {
+            return;
+        }
+        with_head(&passed.head, passed.started, cx, |cx, received| {
+            if let Some(request) = received.request_head() {
+                cx.head_cache
+                    .saw_stored(request, received.bytes(), repeat, is_secured);
+            }
+        });
+    }
+
     /// Composes the log line of a response that was passed on, whole or in part.
     fn log(&mut self, cx: &mut Cx, passed: &Passed) {
         let forward = &passed.forward;
         cx.counters.answered(forward.status);
+        if !cx.journal.is_on() {
+            return;
+        }
         let (client, slot) = (&self.client, &mut self.slot);
         with_head(&passed.head, passed.started, cx, |cx, received| {
             if let Asked::Request(head) = received.asked() {

@@ -154,7 +154,7 @@ pub(super) fn content(tx: &mut Tx, content: &Content, offset: u64, len: u64, cop
 
 /// A body that refers to `len` bytes of content from `offset` on.
 #[inline(never)]
-fn referenced(content: &Content, offset: u64, len: u64) -> Body {
+pub(super) fn referenced(content: &Content, offset: u64, len: u64) -> Body {
     match content {
         Content::Memory(bytes) => Body::Bytes(bytes.slice(offset as usize..(offset + len) as usize)),
         Content::File(file) => Body::File(FileRange {

@@ -69,6 +69,11 @@ impl<'a, 'b, 's> Received<'a, 'b, 's> {
         }
     }
 
+    /// The request as HTTP/1 sees it, if it is one.
+    pub(super) fn request_head(&self) -> Option<&'a Request<'b, 's>> {
+        self.request
+    }
+
     /// What was asked.
     pub(super) fn asked(&self) -> Asked<'a, 'b, 's> {
         self.asked
@@ -366,6 +371,13 @@ impl Http1 {
         if self.counts_as_last(&cx.state.limits) {
             self.http.drain();
         }
+    }
+
+    /// Whether the request that is counted next has to be the last.
+    #[inline]
+    pub(super) fn next_is_last(&self, limits: &Limits) -> bool {
+        let next = self.client.requests.saturating_add(1);
+        self.draining || self.retiring || next >= limits.requests_per_connection
     }
 
     /// Counts a request. Returns whether it has to be the last.

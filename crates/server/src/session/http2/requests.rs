@@ -9,6 +9,7 @@ use crate::context::{Cx, Task, Work};
 use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
+use crate::session::multiplexed::again::again;
 use crate::session::multiplexed::answer::Reply;
 use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
 use crate::session::multiplexed::content::Fresh;
@@ -64,6 +65,15 @@ impl Http2 {
                     control,
                     fields,
                 } => {
+                    let known = match end {
+                        true => again(cx, ask(&self.client, id), &control, fields, now),
+                        false => None,
+                    };
+                    if let Some(reply) = known {
+                        self.count(cx, id, false, false, out, now);
+                        self.answer(cx, id, reply, out, now);
+                        continue;
+                    }
                     let passing = match cx.state.proxies.is_empty() {
                         true => None,
                         false => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
@@ -71,8 +81,8 @@ impl Http2 {
                     let (refused, ends) = match passing {
                         Some(Passing::Begun(forward, check)) => {
                             let expects = !end && ask::expectation(fields).is_some();
-                            let mut passed =
-                                Passed::new(*forward, fields.clone(), Protocol::Http2, expects, now);
+                            let from = (Protocol::Http2, cx.generation);
+                            let mut passed = Passed::new(*forward, fields.clone(), from, expects, now);
                             self.count(cx, id, !end, false, out, now);
                             passed.check = check;
                             self.pass(cx, id, passed, out, now);
@@ -206,7 +216,7 @@ impl Http2 {
                 if let Outcome::Pass(_) = outcome {
                     // Its body was discarded under a configuration that did not pass it on.
                     let request = (&control, &fields);
-                    outcome = ask::stand_in(cx, asked, request, Failure::BEHIND, None, now);
+                    outcome = ask::stand_in(cx, asked, request, Failure::BEHIND, (None, None), now);
                 }
                 if is_last {
                     self.http.shut_down(now, out);
@@ -260,7 +270,7 @@ impl Http2 {
                     debug_assert!(false, "only requests have a route");
                     return;
                 };
-                let passed = Passed::new(*forward, fields, Protocol::Http2, false, now);
+                let passed = Passed::new(*forward, fields, (Protocol::Http2, cx.generation), false, now);
                 self.pass(cx, id, passed, out, now);
             }
             Outcome::Wait(exchange, job, hint) => {
@@ -313,7 +323,7 @@ impl Http2 {
         stream.slot = slot;
         stream.state = State::Sending(content);
         if let Some(priority) = reply.priority
-            && !self.names_priorities
+            && (reply.is_stored || !self.names_priorities)
             && self.http.priority(id) == Some(Priority::DEFAULT)
         {
             self.http.prioritize(id, priority);

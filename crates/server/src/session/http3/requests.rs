@@ -10,6 +10,7 @@ use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::limits::Limits;
 use crate::session::client::Client;
+use crate::session::multiplexed::again::again;
 use crate::session::multiplexed::answer::Reply;
 use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
 use crate::session::multiplexed::content::Fresh;
@@ -52,6 +53,15 @@ impl Http3 {
                     control,
                     fields,
                 } => {
+                    let known = match end {
+                        true => again(cx, ask(&self.client, id), &control, fields, now),
+                        false => None,
+                    };
+                    if let Some(reply) = known {
+                        self.count(cx, id, false, false, now);
+                        self.answer(cx, id, reply, now);
+                        continue;
+                    }
                     let passing = match cx.state.proxies.is_empty() {
                         true => None,
                         false => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
@@ -59,8 +69,8 @@ impl Http3 {
                     let (refused, ends) = match passing {
                         Some(Passing::Begun(forward, check)) => {
                             let expects = !end && ask::expectation(fields).is_some();
-                            let mut passed =
-                                Passed::new(*forward, fields.clone(), Protocol::Http3, expects, now);
+                            let from = (Protocol::Http3, cx.generation);
+                            let mut passed = Passed::new(*forward, fields.clone(), from, expects, now);
                             self.count(cx, id, !end, false, now);
                             passed.check = check;
                             self.begin_to_pass(cx, id, passed, now);
@@ -188,7 +198,7 @@ impl Http3 {
                 if let Outcome::Pass(_) = outcome {
                     // Its body was discarded under a configuration that did not pass it on.
                     let request = (&control, &fields);
-                    outcome = ask::stand_in(cx, asked, request, Failure::BEHIND, None, now);
+                    outcome = ask::stand_in(cx, asked, request, Failure::BEHIND, (None, None), now);
                 }
                 if is_last {
                     self.http.shut_down(now);
@@ -234,7 +244,7 @@ impl Http3 {
                     debug_assert!(false, "only requests have a route");
                     return;
                 };
-                let passed = Passed::new(*forward, fields, Protocol::Http3, false, now);
+                let passed = Passed::new(*forward, fields, (Protocol::Http3, cx.generation), false, now);
                 self.begin_to_pass(cx, id, passed, now);
             }
             Outcome::Wait(exchange, job, hint) => {
@@ -278,7 +288,7 @@ impl Http3 {
         };
         stream.state = State::Sending(content);
         if let Some(priority) = reply.priority
-            && !self.names_priorities
+            && (reply.is_stored || !self.names_priorities)
             && self.http.priority(id) == Some(Priority::DEFAULT)
         {
             self.http.prioritize(id, priority);

@@ -21,6 +21,9 @@ pub(in crate::session) struct Reply {
     pub(in crate::session) priority: Option<Priority>,
     /// Whether the request names one.
     pub(in crate::session) is_priority_named: bool,
+    /// It is a stored response of the proxy's cache. As with all responses of upstreams, whether other requests name priorities
+    /// does not matter.
+    pub(in crate::session) is_stored: bool,
     /// Arrival of the request.
     pub(in crate::session) started: Instant,
     pub(in crate::session) slot: Slot,
@@ -79,6 +82,7 @@ pub(in crate::session) fn reply(
         content: (sent > 0).then(|| Content::new(answer.source, answer.len)),
         priority,
         is_priority_named,
+        is_stored: false,
         started: exchange.started(),
         slot: exchange.into_slot(),
         head_bytes: head_bytes.into(),

@@ -15,6 +15,7 @@ use crate::request_limit::Seats;
 use crate::session::client::Client;
 use crate::session::gateway::{self, UNWRITABLE};
 use crate::session::guard::{self, Stop};
+use crate::traced::Trace;
 use http_semantics::compression::Fields;
 use http_semantics::field::{Line, MAX_FIELDS};
 use http_semantics::message::Control;
@@ -118,14 +119,14 @@ pub(in crate::session) fn begin(
     })
 }
 
-/// Answers a request that an upstream did not answer with an error.
+/// Answers a request that an upstream did not answer with an error. `trace`: that of the request to the upstream, if there was one.
 #[cold]
 pub(in crate::session) fn stand_in(
     cx: &mut Cx,
     ask: Ask<'_>,
     (control, fields): (&Control<'_>, &Fields),
     failure: Failure,
-    tried: Option<Tried>,
+    (tried, trace): (Option<Tried>, Option<Arc<Trace>>),
     now: Instant,
 ) -> Outcome {
     with_head(control, fields, ask.protocol, |head| {
@@ -134,6 +135,9 @@ pub(in crate::session) fn stand_in(
             Err(_) => Asked::Input(control.path.unwrap_or_default()),
         };
         let mut exchange = ask.exchange(cx, asked, now).after(tried);
+        if trace.is_some() {
+            exchange = exchange.traced(trace);
+        }
         let (scope, desk) = cx.split();
         let step = exchange.refuse(scope, asked, failure);
         let refused = outcome(desk, exchange, step, ask, asked);

@@ -10,6 +10,7 @@
 //! `crate::proxy` knows the exchange itself, and each version of HTTP its frames ([`Frames`]) and its streams
 //! ([`Forwarding`]).
 
+use super::again;
 use super::ask::{self, Admission, Ask, Outcome};
 use super::passed::Passed;
 use super::priority;
@@ -19,6 +20,7 @@ use crate::context::Cx;
 use crate::field_block::Compression;
 use crate::field_list::FieldList;
 use crate::field_rules::RuledLines;
+use crate::proxy::cache::Written;
 use crate::proxy::forward::ToClient;
 use crate::proxy::head::{Added, Outgoing, write_fields, write_trailers};
 use crate::session::client::Client;
@@ -98,6 +100,10 @@ struct Downstream<'a, F: Frames> {
     is_prioritized: bool,
     /// The head was the whole response.
     is_whole: bool,
+    /// The lines of the head.
+    lines: Vec<u8>,
+    /// The priority by the type of the content, unless the request names one.
+    priority: Option<Priority>,
     /// The field block of the trailer section.
     trailers: Option<Vec<u8>>,
 }
@@ -108,7 +114,7 @@ impl<F: Frames> Downstream<'_, F> {
         (self.frames, self.trailers, self.is_whole)
     }
 
-    /// The field block of a head.
+    /// The lines of a head, and their field block.
     fn block(
         &self,
         head: &Response<'_, '_>,
@@ -116,7 +122,7 @@ impl<F: Frames> Downstream<'_, F> {
         outgoing: Outgoing,
         ruled: &RuledLines,
         received: Protocol,
-    ) -> Result<Vec<u8>, http1::Misuse> {
+    ) -> Result<(Vec<u8>, Vec<u8>), http1::Misuse> {
         Status::from_u16(head.status).map_err(|_| http1::Misuse::Unwritable)?;
         let added = Added {
             date: self.around.date,
@@ -129,7 +135,7 @@ impl<F: Frames> Downstream<'_, F> {
         write_fields(&mut lines, head, is_to_head, outgoing, added)?;
         F::COMPRESSION.status(head.status, &mut block);
         F::COMPRESSION.lines(FieldList::of(&lines), &mut block);
-        Ok(block)
+        Ok((lines, block))
     }
 }
 
@@ -141,7 +147,7 @@ fn framed<F: Frames>(block: &[u8]) -> u32 {
 impl<F: Frames> ToClient for Downstream<'_, F> {
     fn interim(&mut self, _: &mut Vec<u8>, head: &Response<'_, '_>, received: Protocol) -> u32 {
         match self.block(head, false, Outgoing::Empty, &RuledLines::NONE, received) {
-            Ok(block) if self.frames.inform(self.id, &block) => framed::<F>(&block),
+            Ok((_, block)) if self.frames.inform(self.id, &block) => framed::<F>(&block),
             _ => 0,
         }
     }
@@ -169,22 +175,27 @@ impl<F: Frames> ToClient for Downstream<'_, F> {
         ruled: &RuledLines,
         received: Protocol,
     ) -> Result<u32, http1::Misuse> {
-        let block = self.block(head, is_to_head, outgoing, ruled, received)?;
+        let (lines, block) = self.block(head, is_to_head, outgoing, ruled, received)?;
         let is_whole = outgoing == Outgoing::Empty;
         if !self.frames.respond(self.id, &block, is_whole) {
             return Err(http1::Misuse::Order);
         }
-        self.is_whole = is_whole;
+        (self.lines, self.is_whole) = (lines, is_whole);
         if let Framing::Length(length) = head.framing {
             self.frames.length(self.id, length);
         }
-        if !self.is_prioritized
+        let media_type = head.fields.find("content-type");
+        self.priority = media_type.filter(|_| !self.is_prioritized).map(priority::of);
+        if let Some(priority) = self.priority
             && self.frames.priority(self.id) == Some(Priority::DEFAULT)
-            && let Some(media_type) = head.fields.find("content-type")
         {
-            self.frames.prioritize(self.id, priority::of(media_type));
+            self.frames.prioritize(self.id, priority);
         }
         Ok(framed::<F>(&block))
+    }
+
+    fn repeatable<'a>(&'a self, _: &'a [u8]) -> Option<Written<'a>> {
+        Some(Written::Block(FieldList::of(&self.lines), F::COMPRESSION))
     }
 
     fn trailers(&mut self, trailers: &Fields<'_, '_>) {
@@ -488,6 +499,8 @@ pub(in crate::session) trait Forwarding {
             },
             is_prioritized: passed.fields.iter().any(|(name, _)| name == b"priority"),
             is_whole: false,
+            lines: Vec::new(),
+            priority: None,
             trailers: None,
         };
         let failed = match bytes {
@@ -498,6 +511,7 @@ pub(in crate::session) trait Forwarding {
             complain(forward, path(&passed.fields), why, now);
             forward.try_another(&mut cx.rng, now);
         }
+        let priority = down.priority;
         let (mut frames, trailers, is_whole) = down.into_frames();
         if let Some(why) = forward.take_stood_in_for() {
             complain(forward, path(&passed.fields), why, now);
@@ -508,6 +522,9 @@ pub(in crate::session) trait Forwarding {
         let fresh = passed.ready() - before;
         passed.trailers = trailers.or(passed.trailers.take());
         passed.feed();
+        if let Some(repeat) = passed.forward.take_repeat() {
+            again::keep(cx, client, passed, id.into(), repeat, priority);
+        }
         if begins {
             cx.counters.answered(passed.forward.status);
             cx.answered(passed.started);
@@ -632,7 +649,7 @@ pub(in crate::session) trait Forwarding {
             drop(frames);
             return self.forget(cx, id, Cut::Upstream, now);
         };
-        let tried = passed.forward.tried(now);
+        let tried = (passed.forward.tried(now), passed.forward.trace.clone());
         parting.extend(passed.forward.part());
         frames.consumed(id, passed.release());
         drop(frames);

@@ -2,6 +2,7 @@
 //!
 //! - [`ask`]: a request to its exchange, and what became of it
 //! - [`answer`]: the head of an answer as a field block
+//! - [`again`]: requests that are known, whose stored responses need no exchange
 //! - [`content`]: the bytes behind it
 //! - [`stream`]: a request that is not answered whole yet
 //! - [`forward`]: requests that upstreams answer
@@ -10,6 +11,7 @@
 //!
 //! How a connection lives, and in which frames these go out, is the business of each version.
 
+pub(super) mod again;
 pub(super) mod answer;
 pub(super) mod ask;
 pub(super) mod content;

@@ -27,7 +27,9 @@ pub(in crate::session) struct Passed {
     pub(in crate::session) forward: Forward,
     /// The request.
     pub(in crate::session) fields: Fields,
-    protocol: Protocol,
+    pub(super) protocol: Protocol,
+    /// Generation of the configuration that chose the route.
+    pub(super) generation: u64,
     /// Arrival of the head.
     pub(in crate::session) started: Instant,
     /// Since when the client can send its body: the upstream is connected.
@@ -50,11 +52,12 @@ pub(in crate::session) struct Passed {
 }
 
 impl Passed {
-    /// A request whose head arrived now. `expects`: the client waits for 100 (Continue).
+    /// A request whose head arrived now. `expects`: the client waits for 100 (Continue). `generation`: that of the configuration
+    /// that chose the route.
     pub(in crate::session) fn new(
         forward: Forward,
         fields: Fields,
-        protocol: Protocol,
+        (protocol, generation): (Protocol, u64),
         expects: bool,
         now: Instant,
     ) -> Box<Passed> {
@@ -64,6 +67,7 @@ impl Passed {
             forward,
             fields,
             protocol,
+            generation,
             started: now,
             since: now,
             expects,

@@ -460,6 +460,8 @@ fn entry(number: u64) -> Entry {
         body: bytes::Bytes::new(),
         part: None,
         received: Protocol::Http11,
+        file: None,
+        standing: Standing::default(),
         is_from_disk: false,
         _charge: crate::cache::Budget::new(0, 0).reserve(0, 0).unwrap(),
     };

@@ -10,14 +10,14 @@ const BYTES_MAX: usize = 512;
 
 /// What a client names.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Credentials {
-    pub(super) name: Box<[u8]>,
-    pub(super) password: Zeroizing<Vec<u8>>,
+pub(crate) struct Credentials {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) password: Zeroizing<Vec<u8>>,
 }
 
 impl Credentials {
     /// The credentials of a request. `None`: there are none, several, or malformed ones.
-    pub(super) fn of(fields: &Fields<'_, '_>) -> Option<Credentials> {
+    pub(crate) fn of(fields: &Fields<'_, '_>) -> Option<Credentials> {
         let mut values = fields
             .iter()
             .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"));
@@ -27,6 +27,11 @@ impl Credentials {
             Some(_) => None,
             None => Credentials::read(value),
         }
+    }
+
+    /// The user whom a request names. Whether it has the right password, access rules have found out.
+    pub(crate) fn user(fields: &Fields<'_, '_>) -> Option<Box<[u8]>> {
+        Credentials::of(fields).map(|credentials| credentials.name)
     }
 
     fn read(value: &[u8]) -> Option<Credentials> {

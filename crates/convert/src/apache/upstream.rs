@@ -1,0 +1,210 @@
+//! `ProxyPass` and its parameters, `ProxyTimeout`, and `RequestHeader` for upstreams.
+
+use super::site::Folder;
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{Access, Proxy, Site};
+use crate::pattern::pattern;
+use crate::upstream::{self, set};
+use crate::value::{field, quote};
+use std::collections::BTreeMap;
+
+/// Longest `connect-timeout` of Weir, in seconds.
+const CONNECT_MAX: u64 = 60;
+
+/// Parameters that say what Weir does anyway.
+const USUAL: [&str; 5] = [
+    "keepalive=on",
+    "nocanon",
+    "upgrade=websocket",
+    "upgrade=any",
+    "flushpackets=on",
+];
+
+/// Reads a directive about upstreams. `kept`: paths that stay with the files. `None`: it is about something else.
+pub(super) fn read(
+    directive: &Directive,
+    name: &str,
+    folder: &Folder,
+    site: &mut Site,
+    balancers: &BTreeMap<String, Proxy>,
+    kept: &mut Vec<String>,
+) -> Option<Fate> {
+    Some(match name {
+        "proxypass" | "proxypassmatch" => {
+            let (path, target, parameters) = match directive.args.as_slice() {
+                [target, rest @ ..] if folder.patterns.len() == 1 && !folder.is_root() => {
+                    (folder.patterns[0].trim_end_matches('*'), target, rest)
+                }
+                [path, target, rest @ ..] => (path.as_str(), target, rest),
+                _ => return Some(Fate::missing("a path or a target is missing")),
+            };
+            if target == "!" {
+                let bare = path.trim_end_matches('/');
+                kept.extend([bare.to_owned(), format!("{bare}/*")]);
+                return Some(Fate::Carried);
+            }
+            if name == "proxypassmatch" {
+                return Some(Fate::missing("the converter reads `ProxyPass` with a path"));
+            }
+            let (base, uri) = match target
+                .find("://")
+                .and_then(|at| target[at + 3..].find('/').map(|slash| at + 3 + slash))
+            {
+                Some(slash) => target.split_at(slash),
+                None => (target.as_str(), ""),
+            };
+            let found = match base.strip_prefix("balancer://") {
+                Some(group) => match balancers.get(group) {
+                    Some(rule) if !rule.upstreams.is_empty() => Ok((rule.clone(), None)),
+                    _ => Err(format!(
+                        "`{group}` has no upstream that Weir can pass requests to"
+                    )),
+                },
+                None => upstream::address(&base.replace("ws://", "http://")).map(|(address, changed)| {
+                    let rule = Proxy {
+                        upstreams: vec![address],
+                        weights: vec![1],
+                        ..Proxy::default()
+                    };
+                    (rule, changed)
+                }),
+            };
+            let (mut rule, changed) = match found {
+                Ok(found) => found,
+                Err(why) => {
+                    site.access
+                        .extend(pattern(&format!("{path}*")).map(|path| Access::nobody(&path)));
+                    return Some(Fate::missing(format!("{why}; the result denies these paths")));
+                }
+            };
+            let without = self::parameters(parameters, &mut rule);
+            let bare = path.trim_end_matches('/');
+            match uri.trim_end_matches('/') {
+                same if same == bare => {}
+                "" => rule.strip = true,
+                _ => {
+                    return Some(Fate::missing(
+                        "Weir sends the whole path, or the part that the star of `path` stands for, to upstreams",
+                    ));
+                }
+            }
+            let patterns = match bare {
+                "" => vec!["/*".to_owned()],
+                bare if rule.strip => vec![format!("{bare}/*")],
+                bare => vec![bare.to_owned(), format!("{bare}/*")],
+            };
+            for path in patterns.iter().filter_map(|path| pattern(path)) {
+                rule.path.clone_from(&path);
+                site.proxies.push(rule.clone());
+            }
+            let lost = (!without.is_empty()).then(|| format!("without {}", without.join(", ")));
+            let changes: Vec<String> = changed.into_iter().chain(lost).collect();
+            match changes.is_empty() {
+                true => Fate::Carried,
+                false => Fate::changed(changes.join("; ")),
+            }
+        }
+        "proxypassreverse" => {
+            Fate::unneeded("upstreams see the client's `Host`, so their `Location` is right")
+        }
+        "proxypreservehost" if directive.arg(0).eq_ignore_ascii_case("on") => {
+            Fate::unneeded("Weir passes the client's `Host` on")
+        }
+        "proxypreservehost" => Fate::missing("Weir passes the client's `Host` on"),
+        "proxyrequests" | "proxyvia" => Fate::unneeded("Weir is no forward proxy, and adds `Via`"),
+        "proxyerroroverride" if directive.arg(0).eq_ignore_ascii_case("off") => {
+            Fate::unneeded("Weir passes errors of upstreams on")
+        }
+        "proxyerroroverride" => {
+            Fate::missing("`error-pages` replaces Weir's own errors, not those of upstreams")
+        }
+        "proxytimeout" => match directive.arg(0).parse::<u64>() {
+            Ok(span @ 1..) if folder.is_root() => {
+                site.upstream_timeout = Some(span);
+                Fate::Carried
+            }
+            _ => Fate::missing("a timeout for all upstreams of a host is a number of seconds"),
+        },
+        "requestheader" if directive.shown().to_ascii_lowercase().contains("x-forwarded-") => Fate::unneeded(
+            "Weir describes the client in `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded`",
+        ),
+        "requestheader" => request_field(directive, folder, site),
+        _ => return None,
+    })
+}
+
+/// Reads the parameters of `ProxyPass` into a rule. Returns those without a key in Weir.
+fn parameters(parameters: &[String], rule: &mut Proxy) -> Vec<String> {
+    let mut without = Vec::new();
+    for text in parameters {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        let name = name.to_ascii_lowercase();
+        match (name.as_str(), value.parse::<u64>()) {
+            ("timeout", Ok(span @ 1..)) => silence(rule, span),
+            ("connectiontimeout", Ok(span @ 1..)) => {
+                set(
+                    rule,
+                    "connect-timeout",
+                    &quote(&format!("{}s", span.min(CONNECT_MAX))),
+                );
+            }
+            _ if USUAL.contains(&text.to_ascii_lowercase().as_str()) => {}
+            _ => without.push(format!("`{text}`")),
+        }
+    }
+    without
+}
+
+/// Sets for how many seconds an upstream may be silent.
+fn silence(rule: &mut Proxy, span: u64) {
+    for key in ["first-byte-timeout", "idle-timeout"] {
+        set(rule, key, &quote(&format!("{span}s")));
+    }
+}
+
+/// Reads `RequestHeader`: a field that upstreams get, or do not get.
+fn request_field(directive: &Directive, folder: &Folder, site: &mut Site) -> Fate {
+    if !folder.is_root() {
+        return Fate::missing("the converter carries fields for all upstreams of a host only");
+    }
+    // `early` is about the moment, which is the same for upstreams.
+    let args: Vec<&str> = directive.args.iter().map(String::as_str).collect();
+    let args = match args.as_slice() {
+        [rest @ .., "early"] => rest,
+        rest => rest,
+    };
+    let action = args.first().map(|action| action.to_ascii_lowercase());
+    match (action.as_deref(), args.get(1..).unwrap_or_default()) {
+        (Some("set"), [name, value]) if !value.contains("%{") => match field(name, value) {
+            Ok(line) => {
+                site.upstream_fields.0.push(line);
+                Fate::Carried
+            }
+            Err(why) => Fate::missing(why),
+        },
+        (Some("unset"), [name]) => {
+            site.upstream_fields.1.push((*name).to_owned());
+            Fate::Carried
+        }
+        _ => Fate::missing("the converter carries fields that are set to a fixed text, or removed"),
+    }
+}
+
+/// Gives the rules of a site what it says about all its upstreams.
+///
+/// # Errors
+/// A rule has no room for all paths that its upstream does not answer.
+pub(super) fn finish(site: &mut Site) -> Result<(), String> {
+    let (set_lines, removed) = std::mem::take(&mut site.upstream_fields);
+    for rule in &mut site.proxies {
+        rule.request_header.0.extend(set_lines.iter().cloned());
+        rule.request_header.1.extend(removed.iter().cloned());
+        let is_timed = rule.keys.iter().any(|(key, _)| key == "first-byte-timeout");
+        if let Some(span) = site.upstream_timeout.filter(|_| !is_timed) {
+            silence(rule, span);
+        }
+    }
+    let early = std::mem::take(&mut site.early);
+    site.keep_from_upstreams(&early)
+}

@@ -1,0 +1,241 @@
+//! HTTP/3 sessions alone, over a transport in memory: a known request gets its stored response again, with the same bytes,
+//! counts and log lines as from a lookup. What clients see over QUIC, `tests/serve/http3` and `tests/serve/proxy_http3` test.
+
+use super::Http3;
+use crate::Work;
+use crate::config::{Config, LogFormat, Proxy, ProxyCache};
+use crate::session::rig::{DATE, Rig, file, peer};
+use ::http3::qpack::block;
+use ::http3::varint;
+use bytes::Bytes;
+use runtime::session::{Ask, PeerEvent, Secured, Ticket};
+use runtime::streams::{Event, Input, Service as _, Session as _, Transport, Wanted};
+use std::collections::BTreeMap;
+use units::Duration;
+
+type Fields = &'static [(&'static str, &'static str)];
+
+/// Requests for stored responses: path and fields.
+const ASKED: [(&str, Fields); 4] = [
+    ("/api/x", &[]),
+    (
+        "/api/x?q=1",
+        &[
+            ("user-agent", "u"),
+            ("referer", "r"),
+            ("cookie", "a=b"),
+            ("cookie", "c=d"),
+        ],
+    ),
+    ("/api/large", &[("priority", "u=1")]),
+    ("/api/empty", &[]),
+];
+
+/// Streams of a connection whose client takes everything at once.
+#[derive(Debug, Default)]
+struct Wire {
+    /// What the client has sent and the session has not read.
+    input: BTreeMap<u64, Vec<u8>>,
+    /// What the session has sent.
+    sent: BTreeMap<u64, Vec<u8>>,
+    /// Streams that the session has ended, in order.
+    ended: Vec<u64>,
+}
+
+impl Transport for Wire {
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(&[u8])) -> Input {
+        match self.input.remove(&stream) {
+            Some(bytes) => take(&bytes),
+            None => return Input::Gone,
+        }
+        Input::End
+    }
+
+    fn write(&mut self, stream: u64, bytes: &[u8]) -> Option<usize> {
+        self.sent.entry(stream).or_default().extend_from_slice(bytes);
+        Some(bytes.len())
+    }
+
+    fn write_shared(&mut self, stream: u64, bytes: &mut Bytes) -> Option<usize> {
+        let taken = self.write(stream, bytes);
+        bytes.clear();
+        taken
+    }
+
+    fn finish(&mut self, stream: u64) {
+        self.ended.push(stream);
+    }
+
+    fn reset(&mut self, stream: u64, code: u64) {
+        panic!("stream {stream} is reset with {code}");
+    }
+
+    fn was_reset(&mut self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn stop(&mut self, stream: u64, code: u64) {
+        panic!("stream {stream} is stopped with {code}");
+    }
+
+    fn open(&mut self) -> Option<u64> {
+        Some(3)
+    }
+
+    fn close(&mut self, code: u64, reason: &str) {
+        panic!("closed with {code}: {reason}");
+    }
+
+    fn room(&self) -> usize {
+        1 << 20
+    }
+}
+
+/// A client of one connection.
+struct Client {
+    rig: Rig,
+    session: Http3,
+    wire: Wire,
+    asked: Vec<(Ticket, Ask)>,
+    /// The next stream of a request.
+    stream: u64,
+}
+
+impl Client {
+    fn with(configure: impl FnOnce(&mut Config)) -> Client {
+        let mut rig = Rig::with(configure);
+        let session = accept(&mut rig);
+        let mut client = Client {
+            rig,
+            session,
+            wire: Wire::default(),
+            asked: Vec::new(),
+            stream: 0,
+        };
+        client.event(Event::Connected(Secured::default()));
+        client
+    }
+
+    /// Another connection to the same worker.
+    fn reconnect(&mut self) {
+        self.session.closed(&mut self.rig.cx, self.rig.now);
+        self.session = accept(&mut self.rig);
+        (self.wire, self.stream) = (Wire::default(), 0);
+        self.event(Event::Connected(Secured::default()));
+    }
+
+    fn event(&mut self, event: Event<'_, Work>) {
+        let (cx, now) = (&mut self.rig.cx, self.rig.now);
+        self.session.handle(cx, event, &mut self.wire, now);
+        while let Some(wanted) = self.session.poll(cx, &mut self.wire, now) {
+            match wanted {
+                Wanted::Peer(ticket, ask) => self.asked.push((ticket, ask)),
+                Wanted::Job(..) => panic!("stored responses need no job"),
+            }
+        }
+    }
+
+    /// Sends a request, which the upstream answers if it gets it. Returns whether it does.
+    fn get(&mut self, (path, fields): (&str, &[(&str, &str)])) -> bool {
+        let mut section = Vec::new();
+        block::begin(&mut section);
+        let always = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "a"),
+            (":path", path),
+        ];
+        for (name, value) in always.iter().chain(fields) {
+            block::field(name.as_bytes(), value.as_bytes(), &mut section);
+        }
+        // A HEADERS frame (RFC 9114 section 7.2.2).
+        let mut frame = vec![1];
+        varint::put(section.len() as u64, &mut frame);
+        frame.append(&mut section);
+        let stream = self.stream;
+        self.stream += 4;
+        self.wire.input.insert(stream, frame);
+        self.asked.clear();
+        self.event(Event::Opened(stream));
+        self.event(Event::Readable(stream));
+        let dialed = self.asked.first().map(|(ticket, _)| *ticket);
+        if let Some(ticket) = dialed {
+            self.event(Event::Peer(ticket, PeerEvent::Connected));
+            self.event(Event::Peer(ticket, PeerEvent::Sent));
+            self.event(Event::Peer(ticket, PeerEvent::Bytes(&response(path))));
+        }
+        assert_eq!(self.wire.ended.last(), Some(&stream), "{path}");
+        self.event(Event::Finished(stream));
+        dialed.is_some()
+    }
+}
+
+fn accept(rig: &mut Rig) -> Http3 {
+    rig.server
+        .accept(&mut rig.cx, peer().peer, rig.now)
+        .expect("no limit is reached")
+}
+
+fn response(path: &str) -> Vec<u8> {
+    let (kind, body) = match path {
+        "/api/large" => ("text/css", file("/big.png")),
+        "/api/empty" => ("image/png", &b""[..]),
+        _ => ("image/png", file("/small.png")),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nDate: {DATE}\r\nContent-Type: {kind}\r\nCache-Control: max-age=60\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+#[test]
+fn a_stored_response_is_repeated_as_a_lookup_would_answer() {
+    for format in [LogFormat::Combined, LogFormat::Json] {
+        for request in ASKED {
+            let mut clients = [false, true].map(|fresh_head| {
+                Client::with(|config| {
+                    let upstream = "http://127.0.0.1:1".parse().unwrap();
+                    let mut rule = Proxy::new("/api/*".parse().unwrap(), vec![upstream]);
+                    rule.cache = Some(ProxyCache::default());
+                    config.proxy.push(rule);
+                    config.log_format = format;
+                    config.behavior.fresh_head = fresh_head;
+                })
+            });
+            // At first, with other numbers, and from the second on in which it is stale: the date of the upstream stands still.
+            for (round, wait) in [0, 0, 0, 0, 0, 9, 0, 41, 9, 1, 0].into_iter().enumerate() {
+                for client in &mut clients {
+                    client.rig.wait(Duration::from_secs(wait));
+                    if round % 3 == 0 || wait > 0 {
+                        client.reconnect();
+                    }
+                    let is_passed_on = client.get(request);
+                    assert_eq!(is_passed_on, matches!(round, 0 | 9 | 10), "{request:?}: {round}");
+                }
+                let [client, reference] = &clients;
+                assert!(client.wire.sent == reference.wire.sent, "{request:?}: {round}");
+                let kept = |client: &Client| client.rig.cx.field_cache.len();
+                assert_eq!(
+                    (kept(client), kept(reference)),
+                    (usize::from(round > 1), 0),
+                    "{request:?}: {round}"
+                );
+                // From the third on, which is kept, until it is stale.
+                if matches!(round, 3..=8) {
+                    let has_passed = (client.session.has_passed, reference.session.has_passed);
+                    assert_eq!(has_passed, (false, true), "{request:?}: {round}");
+                }
+            }
+            let counts = clients.each_ref().map(|client| {
+                let hits = client.rig.cx.state.proxies.cache_reports()[0].1.counts[0];
+                (hits, client.rig.cx.counters.http3_requests().get())
+            });
+            assert_eq!(counts, [(8, 11); 2]);
+            let [log, expected] = clients.map(|mut client| client.rig.log());
+            assert_eq!(log, expected);
+            assert_eq!(log.lines().count(), 11, "{log}");
+        }
+    }
+}
