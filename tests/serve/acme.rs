@@ -317,6 +317,12 @@ fn ask(config: Arc<ClientConfig>, port: u16, path: &str) -> String {
     body.to_owned()
 }
 
+/// What a log ends with.
+fn last_lines(log: &str, count: usize) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
 /// Waits for the certificate; returns it.
 fn issued(server: &Server, client: &Arc<ClientConfig>, name: &str) -> CertificateDer<'static> {
     let answer = || {
@@ -325,7 +331,7 @@ fn issued(server: &Server, client: &Arc<ClientConfig>, name: &str) -> Certificat
         text.ends_with("hello").then(|| secure.certificate())
     };
     within_or(ISSUED, answer, || {
-        format!("a certificate; the server said: {}", server.stderr())
+        format!("a certificate; the server said last:\n{}", last_lines(&server.stderr(), 8))
     })
 }
 
@@ -619,10 +625,13 @@ fn it_is_renewed_when_the_ca_wants_it() {
     let server = launch().start();
     let renewed = || (issued(&server, &client, "a.test") != first).then_some(());
     within_or(ISSUED, renewed, || {
-        let log = pebble.log();
-        let lines: Vec<&str> = log.lines().rev().take(8).collect();
-        let said = server.stderr();
-        format!("another certificate; the server said: {said}; the CA said last, backwards: {lines:?}")
+        let (said, of_the_ca) = (server.stderr(), pebble.log());
+        let notes = std::fs::read_to_string(pebble.pem("state").with_extension("json"));
+        format!(
+            "another certificate; notes: {notes:?}; the server said last:\n{}\nthe CA said last:\n{}",
+            last_lines(&said, 4),
+            last_lines(&of_the_ca, 4)
+        )
     });
     for line in ["wants the certificate renewed", "got a new certificate"] {
         eventually(line, || server.stderr().contains(line).then_some(()));

@@ -19,12 +19,12 @@ pub use unit::Unit;
 
 /// This program's plans by study name, in the order of the report.
 pub const EMBEDDED: [(&str, &str); 6] = [
-    ("w3c", include_str!("../experiments/w3c.toml")),
-    ("heidemann", include_str!("../experiments/heidemann.toml")),
-    ("barford", include_str!("../experiments/barford.toml")),
-    ("jaws", include_str!("../experiments/jaws.toml")),
-    ("qos", include_str!("../experiments/qos.toml")),
-    ("since", include_str!("../experiments/since.toml")),
+    ("w3c", include_str!("../../../experiments/w3c.toml")),
+    ("heidemann", include_str!("../../../experiments/heidemann.toml")),
+    ("barford", include_str!("../../../experiments/barford.toml")),
+    ("jaws", include_str!("../../../experiments/jaws.toml")),
+    ("qos", include_str!("../../../experiments/qos.toml")),
+    ("since", include_str!("../../../experiments/since.toml")),
 ];
 
 /// Limit on the arms of one plan, counted with every combination of parameters.

@@ -196,10 +196,13 @@ fn ask(customer: &Customer, pair: &Pair, notes: &mut Notes, seed: Seed, now: Uni
             notes.ask_at = now.secs + i64::try_from(found.again.as_secs()).unwrap_or(ASK_AGAIN);
         }
         Err(error) => {
-            tracing::debug!("no renewal window: {error}");
             notes.ask_failures = notes.ask_failures.saturating_add(1);
             let wait = renewal::wait(notes.ask_failures, error.retry_after(), seed);
             notes.ask_at = now.secs + i64::try_from(wait.as_secs()).unwrap_or(ASK_AGAIN).min(ASK_AGAIN);
+            tracing::warn!(
+                "the CA does not say when to renew the certificate: {error}; it is asked again {}",
+                store::until(notes.ask_at, now)
+            );
         }
     }
 }

@@ -511,7 +511,8 @@ impl<E: Endpoint> Worker<E> {
             }
             self.read_mail(now);
             let is_relayed = woken.has_relayed && self.read_relays(now);
-            let mut unread = woken.has_input;
+            // Sockets that were left during the wait: a draining endpoint would refuse the new peers of the successor.
+            let mut unread = woken.has_input && !self.shared.has_left();
             for _ in 0..BATCHES_MAX {
                 if !unread {
                     break;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 /// Answers each datagram with its own number before it. A datagram that begins with a digit belongs to the worker of that
 /// number. One that begins with `p` and two digits belongs to the program and the process of these numbers. `late` answers
-/// only a while later.
+/// only a while later. Once it drains, it refuses those that begin with `new`.
 struct Named {
     number: usize,
     process: u16,
@@ -14,6 +14,7 @@ struct Named {
     is_busy: Arc<AtomicBool>,
     late: Option<Duration>,
     due: Vec<(Instant, Address, Vec<u8>)>,
+    drains: bool,
 }
 
 impl Endpoint for Named {
@@ -21,7 +22,11 @@ impl Endpoint for Named {
 
     fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, now: Instant) {
         for datagram in batch {
-            let mut answer = self.number.to_string().into_bytes();
+            let mut answer = match self.drains && datagram.bytes.starts_with(b"new") {
+                true => b"refused by ".to_vec(),
+                false => Vec::new(),
+            };
+            answer.extend(self.number.to_string().into_bytes());
             answer.extend_from_slice(datagram.bytes);
             let at = now + self.late.unwrap_or(Duration::ZERO);
             let address = Address {
@@ -61,7 +66,9 @@ impl Endpoint for Named {
         }
     }
 
-    fn drain(&mut self, _: &mut Outbox, _: Instant) {}
+    fn drain(&mut self, _: &mut Outbox, _: Instant) {
+        self.drains = true;
+    }
 
     fn is_idle(&self) -> bool {
         self.due.is_empty() && !self.is_busy.load(Ordering::Relaxed)
@@ -77,6 +84,7 @@ fn start(workers: usize, late: Option<Duration>) -> (SocketAddr, Handle) {
         is_busy: Arc::default(),
         late,
         due: Vec::new(),
+        drains: false,
     };
     (
         address,
@@ -134,6 +142,7 @@ fn process(number: u16, sockets: Vec<UdpSocket>, others: Others) -> (Handle, Arc
         is_busy: Arc::clone(&flag),
         late: None,
         due: Vec::new(),
+        drains: false,
     };
     let handle = serve(sockets, others, make, Limits::default()).expect("threads");
     (handle, is_busy)
@@ -207,6 +216,50 @@ fn a_successor_that_dies_gives_the_sockets_back() {
     is_busy.store(false, Ordering::Relaxed);
     old.drain(AN_HOUR);
     old.join().expect("workers that end well");
+}
+
+/// New peers arrive all the time, so that some arrive while the old one is told.
+#[test]
+fn no_new_peer_is_refused_when_sockets_are_left() {
+    for _ in 0..20 {
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1, false).expect("sockets");
+        let address = sockets[0].local_addr().expect("an address");
+        let again = shared(&sockets);
+        let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
+        let (old, _) = process(0x0100, sockets, to_program(to_2));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_over);
+        let peers = std::thread::spawn(move || {
+            let (client, mut answers) = (client(), Vec::new());
+            while !flag.load(Ordering::Relaxed) {
+                // Several wait in the socket at a time.
+                (0..8).for_each(|_| drop(client.send_to(b"new", address).expect("a send")));
+                let mut buffer = [0; 64];
+                for _ in 0..8 {
+                    let (length, _) = client.recv_from(&mut buffer).expect("an answer");
+                    answers.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+                }
+            }
+            answers
+        });
+        while old.counts().received == 0 {
+            std::thread::yield_now();
+        }
+        let (new, _) = process(0x0200, again, to_program(Relay::adopt(0x0100, to_1)));
+        old.leave(0x0200, AN_HOUR);
+        let before = new.counts().received;
+        while new.counts().received < before + 64 {
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let answers = peers.join().expect("answers");
+        let refused: Vec<&String> = answers.iter().filter(|one| one.contains("refused")).collect();
+        assert!(refused.is_empty(), "{refused:?} of {}", answers.len());
+        old.stop();
+        new.stop();
+        old.join().expect("workers that end well");
+        new.join().expect("workers that end well");
+    }
 }
 
 /// Two processes of one program have a socket each, and then another program has both.
@@ -316,6 +369,7 @@ fn all_addresses_are_those_of_both_families_if_asked() {
         is_busy: Arc::default(),
         late: None,
         due: Vec::new(),
+        drains: false,
     };
     let handle = serve(sockets, Others::default(), make, Limits::default()).expect("workers");
     // It takes answers from where it asked only, which is not where the system would send from.
