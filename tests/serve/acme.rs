@@ -15,6 +15,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -48,7 +51,7 @@ impl Drop for Pebble {
 }
 
 /// Free ports below those that the system gives to whoever names none, each only once: between here and its use, no
-/// other test can be given it. Processes that were started at the same time have others.
+/// other test can be given it, nor can one of another process, which finds the name of the port taken.
 fn free_ports<const N: usize>() -> [u16; N] {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     [(); N].map(|()| {
@@ -56,7 +59,13 @@ fn free_ports<const N: usize>() -> [u16; N] {
             let first = std::process::id().wrapping_mul(200);
             let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
             let port = 10_000 + (number % 20_000) as u16;
+            let name = unix::net::SocketAddr::from_abstract_name(format!("weir-test-port-{port}"));
+            let Ok(held) = UnixListener::bind_addr(&name.expect("a short name")) else {
+                continue;
+            };
             if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                // Until the end of this process.
+                std::mem::forget(held);
                 return port;
             }
         }
@@ -331,7 +340,10 @@ fn issued(server: &Server, client: &Arc<ClientConfig>, name: &str) -> Certificat
         text.ends_with("hello").then(|| secure.certificate())
     };
     within_or(ISSUED, answer, || {
-        format!("a certificate; the server said last:\n{}", last_lines(&server.stderr(), 8))
+        format!(
+            "a certificate; the server said last:\n{}",
+            last_lines(&server.stderr(), 8)
+        )
     })
 }
 

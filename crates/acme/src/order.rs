@@ -17,6 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_secs(2);
 const PAUSE_MOST: Duration = Duration::from_secs(30);
 
+/// Problems with an order that are not repeated without what it replaces: the account has to be registered anew, or the CA
+/// wants to be left alone.
+const LEFT_ALONE: [&str; 2] = ["accountDoesNotExist", "rateLimited"];
+
 /// A CA, and how to be its customer.
 #[derive(Clone, Debug, Default)]
 pub struct Ca {
@@ -278,16 +282,11 @@ fn begun(
     }
     let url = dialogue.directory.new_order.clone();
     let answer = match dialogue.post(account, &url, &payload.to_string()) {
-        // Another order replaces it already (RFC 9773 section 5), or the CA has forgotten the certificate: this one is
-        // for itself.
+        // Another order replaces it already (RFC 9773 section 5), the CA has forgotten the certificate, or it fails over
+        // this member in another way: this order is for itself. What it refuses for other reasons, it refuses again.
         Err(Error::Refused(problem))
-            if payload["replaces"].is_string()
-                && matches!(
-                    problem.short(),
-                    "alreadyReplaced" | "malformed" | "conflict" | "notFound"
-                ) =>
+            if payload["replaces"].is_string() && !LEFT_ALONE.contains(&problem.short()) =>
         {
-            payload["replaces"].take();
             if let Some(members) = payload.as_object_mut() {
                 members.remove("replaces");
             }

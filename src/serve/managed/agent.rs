@@ -36,6 +36,9 @@ const LOOK_MOST: i64 = 3_600;
 /// Time between two looks while another process orders.
 const LOOK_BUSY: i64 = 10;
 
+/// Time between two looks at a folder that cannot be used: a full disk may be emptied.
+const LOOK_UNUSABLE: i64 = 300;
+
 /// The longest time that a CA is not asked for its window again after that failed: waits double up to here (RFC 9773
 /// section 4.3.3).
 const ASK_AGAIN: i64 = 3_600;
@@ -60,7 +63,7 @@ pub(super) fn look(authority: &Authority, store: &Store, now: UnixTime) -> i64 {
                  (--tls-state)",
                 store.pair().display()
             );
-            return now.secs + LOOK_MOST;
+            return now.secs + LOOK_UNUSABLE;
         }
     };
     let mut before = store.notes();

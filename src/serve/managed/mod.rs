@@ -39,6 +39,9 @@ pub(super) const ANSWERS_AT: &str = "/.well-known/acme-challenge/";
 /// How often to see whether a look is due.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Seconds after which another look waits for the end of one that is under way: it may have no end.
+const LOOK_AT_MOST: i64 = 3_600;
+
 /// Where certificates come from.
 #[derive(Debug)]
 enum Authority {
@@ -125,8 +128,8 @@ impl Managed {
         let next = Arc::new(AtomicI64::new(0));
         let (authority, store, at) = (Arc::clone(&self.authority), self.store.clone(), Arc::clone(&next));
         let work = move |(), now: UnixTime| {
-            // Until the look has ended, nothing is due.
-            at.store(i64::MAX, Ordering::Relaxed);
+            // Until the look has ended, nothing is due. One that ends by a panic is followed by another all the same.
+            at.store(now.secs.saturating_add(LOOK_AT_MOST), Ordering::Relaxed);
             at.store(agent::look(&authority, &store, now), Ordering::Relaxed);
         };
         Tending {

@@ -35,8 +35,8 @@ struct Mock {
     processing: u32,
     /// What the check of the name comes to.
     verdict: &'static str,
-    /// Refuses an order that replaces a certificate.
-    is_replaced: bool,
+    /// How it refuses an order that replaces a certificate: status and problem.
+    on_replacing: Option<(u16, &'static str)>,
     /// Reasons of what was revoked.
     revoked: Vec<Value>,
 }
@@ -64,7 +64,7 @@ impl Mock {
             cut: None,
             processing: 2,
             verdict: "valid",
-            is_replaced: false,
+            on_replacing: None,
             revoked: Vec::new(),
         }
     }
@@ -191,8 +191,11 @@ impl Mock {
                 self.knows_account = true;
                 (201, json!({ "status": "valid" }))
             }
-            "order/new" if self.is_replaced && payload["replaces"].is_string() => {
-                return problem(409, "alreadyReplaced");
+            "order/new"
+                if let Some((status, kind)) =
+                    self.on_replacing.filter(|_| payload["replaces"].is_string()) =>
+            {
+                return problem(status, kind);
             }
             "order/new" => (201, self.order()),
             "order/1" => (200, self.order()),
@@ -440,12 +443,23 @@ fn a_certificate_that_was_replaced_already_is_no_obstacle() {
         replaces: Some("aki.serial".to_owned()),
         ..wanted()
     };
-    for is_replaced in [false, true] {
+    let refusals = [
+        (409, "alreadyReplaced"),
+        (404, "malformed"),
+        (500, "serverInternal"),
+    ];
+    for refusal in refusals.into_iter().map(Some).chain([None]) {
         let mut mock = Mock::new();
-        mock.is_replaced = is_replaced;
+        mock.on_replacing = refusal;
         account.url = None;
-        assert!(mock.obtain_for(&mut account, &replacing).is_ok());
+        assert!(mock.obtain_for(&mut account, &replacing).is_ok(), "{refusal:?}");
     }
+    // A limit is not tried again.
+    let mut mock = Mock::new();
+    mock.on_replacing = Some((429, "rateLimited"));
+    account.url = None;
+    let error = mock.obtain_for(&mut account, &replacing).expect_err("a limit");
+    assert!(error.is("rateLimited"), "{error}");
 }
 
 #[test]
