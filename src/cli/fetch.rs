@@ -15,6 +15,8 @@ Examples:
   weir fetch https://localhost:8443/ --ca ca.pem --explain
   weir fetch https://localhost:8443/ --ca ca.pem --compare serial,h2 --repeat 5
   weir fetch https://localhost:8443/ --ca ca.pem --h3-only --explain
+  weir fetch https://localhost:8443/ --ca ca.pem --mode h3    QUIC races TCP
+  weir fetch https://localhost:8443/ --ca ca.pem --h3-only --qlog client.qlog
   weir fetch http://localhost:8080/ --compare http10,serial,pipelined,pipelined+deflate --repeat 5
   weir fetch http://localhost:8080/ --cache ./cache
   weir fetch http://localhost:8080/ --cache ./cache --revalidate

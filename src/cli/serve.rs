@@ -31,7 +31,9 @@ const EXAMPLES: &str = "\
 Examples:
   weir serve                                the embedded site on http://127.0.0.1:8080/
   weir serve ./public --listen :8080        a directory, on every address of this machine
-  weir serve ./public --domain example.org  https with a certificate from Let's Encrypt
+  weir serve ./public --domain example.org  https with a certificate from Let's Encrypt; HTTP/3, too
+  weir serve ./public --domain example.org --http3=false   over TCP alone
+  weir serve ./public --tls=internal --qlog /tmp   logs the packets of each HTTP/3 connection
   weir serve ./public --tls=internal        https for development, with an authority of its own
   weir serve ./app --spa                    unknown paths get /index.html
   weir serve ./public --proxy /api=http://127.0.0.1:9000   an application for paths below /api
