@@ -29,9 +29,9 @@ use tls::rustls::pki_types::CertificateDer;
 use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::{self, ClientConfig, RootCertStore};
 
-/// An order, with all the pauses of both sides, on a busy machine; and further attempts if the first two fail there. The
-/// waits before these are a minute and two.
-const ISSUED: Duration = Duration::from_secs(300);
+/// An order, with all the pauses of both sides, on a busy machine; and further attempts if the first three fail there. The
+/// waits before these are a minute, two, and four.
+const ISSUED: Duration = Duration::from_secs(600);
 
 /// A CA, its name server, and the ports at which it checks names.
 struct Pebble {
