@@ -305,27 +305,142 @@ fn names_have_values_and_paths_have_other_files() {
     assert_eq!(fates, ["missing 10", "missing 39", "missing 40", "missing 44"]);
 }
 
+/// What becomes of this configuration.
+fn converted(from: &str, text: &str) -> serde_json::Value {
+    let tree = Tree::with(&[("site.conf", text)]);
+    let file = tree.join("site.conf");
+    let output = weir(&[
+        "convert",
+        &*file.to_string_lossy(),
+        "--from",
+        from,
+        "--root",
+        "/srv/www",
+        "--json",
+    ]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn what_is_gone_stays_gone() {
+    // Path, status in the result, and the fate of the line, in the order of the lines.
+    type Rows<'r> = &'r [(&'r str, Option<i64>, &'r str)];
+    let check = |from: &str, start: &str, lines: &str, end: &str, rows: Rows<'_>| {
+        let found = converted(from, &format!("{start}\n{lines}{end}"));
+        let result: Table = found["toml"].as_str().expect("text").parse().expect("TOML");
+        let site = result
+            .get("host")
+            .map_or(&result, |hosts| hosts[0].as_table().expect("a host"));
+        let notes = found["directives"].as_array().expect("a list");
+        assert_eq!(lines.lines().count(), rows.len());
+        for (at, (path, status, fate)) in (2..).zip(rows) {
+            let rule = rule(site, "access", path);
+            assert_eq!(rule["deny"][0].as_str(), Some("all"), "{from} {path}");
+            let found = rule.get("status").and_then(Value::as_integer);
+            assert_eq!(found, *status, "{from} {path}");
+            let is_block = |note: &serde_json::Value| {
+                let directive = note["directive"].as_str();
+                directive.is_some_and(|directive| directive.starts_with("location"))
+            };
+            let of_line = notes
+                .iter()
+                .find(|note| note["line"].as_u64() == Some(at) && !is_block(note));
+            let of_line = of_line.unwrap_or_else(|| panic!("{from} {path}: {notes:?}"));
+            assert_eq!(of_line["fate"].as_str(), Some(*fate), "{from} {path}: {of_line}");
+        }
+    };
+    check(
+        "nginx",
+        "server { listen 80; root /srv/www;",
+        "location /gone/ { return 410; }\n\
+         location = /banned { return 451; }\n\
+         location /none/ { return 404; }\n\
+         location /no/ { return 403; }\n\
+         location /text/ { return 410 \"It is gone.\"; }\n\
+         location /teapot/ { return 418; }\n\
+         location /inside/ { internal; }\n",
+        "}\n",
+        &[
+            ("/gone/*", Some(410), "carried"),
+            ("/banned", Some(451), "carried"),
+            ("/none/*", Some(404), "carried"),
+            ("/no/*", None, "carried"),
+            ("/text/*", Some(410), "changed"),
+            ("/teapot/*", None, "changed"),
+            ("/inside/*", Some(404), "carried"),
+        ],
+    );
+    check(
+        "apache",
+        "DocumentRoot /srv/www",
+        "Redirect gone /gone\n\
+         Redirect 451 /banned/\n\
+         Redirect 404 /none\n\
+         RedirectMatch 410 ^/old/\n\
+         RewriteRule ^/past/ - [G]\n\
+         RewriteRule ^/no/ - [F]\n\
+         RewriteRule ^/law/ - [R=451]\n",
+        "",
+        &[
+            ("/gone", Some(410), "carried"),
+            ("/banned/", Some(451), "carried"),
+            ("/none", Some(404), "carried"),
+            ("/old/*", Some(410), "carried"),
+            ("/past/*", Some(410), "carried"),
+            ("/no/*", None, "carried"),
+            ("/law/*", Some(451), "carried"),
+        ],
+    );
+    check(
+        "caddy",
+        "a.test {",
+        "respond /gone/* 410\n\
+         respond /banned 451\n\
+         respond /none/* 404\n\
+         respond /text/* \"It is gone.\" 410\n\
+         error /old/* \"It is gone.\" 410\n\
+         respond /who/* 401\n",
+        "root * /srv/www\nfile_server\n}\n",
+        &[
+            ("/gone/*", Some(410), "carried"),
+            ("/banned", Some(451), "carried"),
+            ("/none/*", Some(404), "carried"),
+            ("/text/*", Some(410), "changed"),
+            ("/old/*", Some(410), "carried"),
+            ("/who/*", None, "changed"),
+        ],
+    );
+}
+
+#[test]
+fn a_redirect_of_a_refused_path_is_reported() {
+    for (path, is_reported) in [
+        ("/gone/kept", true),
+        ("/gone", true),
+        ("/gonement", false),
+        ("/kept", false),
+    ] {
+        let found = converted(
+            "apache",
+            &format!("DocumentRoot /srv/www\nRedirect {path} /new\nRedirect gone /gone\n"),
+        );
+        let notes = found["directives"].as_array().expect("a list");
+        let name = format!("redirect of `{path}`");
+        let note = notes
+            .iter()
+            .find(|note| note["directive"].as_str() == Some(&name));
+        let fate = note.map(|note| note["fate"].as_str().expect("a word"));
+        assert_eq!(fate, is_reported.then_some("changed"), "{path}: {found}");
+    }
+}
+
 #[test]
 fn access_is_not_widened_in_silence() {
-    let converted = |from: &str, text: &str| {
-        let tree = Tree::with(&[("site.conf", text)]);
-        let file = tree.join("site.conf");
-        let output = weir(&[
-            "convert",
-            &*file.to_string_lossy(),
-            "--from",
-            from,
-            "--root",
-            "/srv/www",
-            "--json",
-        ]);
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
-    };
     let fates = |converted: &serde_json::Value, at: u64| -> Vec<String> {
         let notes = converted["directives"].as_array().expect("a list");
         let of_line = notes.iter().filter(|note| note["line"].as_u64() == Some(at));

@@ -67,7 +67,7 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
             ..config.clone()
         };
         let choice = choose(&own, cores)
-            .and_then(|choice| dials_if_needed(choice, config))
+            .and_then(|choice| passes_on_if_needed(choice, config))
             .map_err(|failure| failure.with(|_| at(&listener.address.0)))?;
         let connections_max = listener.max_connections;
         let shared = groups.iter_mut().find(|group| {
@@ -100,31 +100,24 @@ pub(crate) fn choose_all(config: &Config, cores: usize) -> Result<Vec<Group>, Fa
     Ok(groups)
 }
 
-/// Refuses a strategy that cannot open connections to upstreams, if the configuration has any. `runtime` refuses it too,
-/// but only when workers start, where the fault looks like the system's.
+/// Refuses a strategy that does not suit rules of the configuration by which requests are passed on.
 ///
 /// # Errors
-/// `Usage`, if a `[[proxy]]` or `[[uploads]]` rule needs connections that the strategy cannot open.
-fn dials_if_needed(choice: Choice, config: &Config) -> Result<Choice, Failure> {
+/// `Usage`, if the processes of the strategy cannot share the state of `[[uploads]]` rules, or if its workers cannot keep
+/// connections for `[[proxy]]` rules.
+fn passes_on_if_needed(choice: Choice, config: &Config) -> Result<Choice, Failure> {
     if config.has_uploads() && choice.is_of_processes() {
         return Err(Failure::Usage(format!(
-            "`{}` cannot store uploads: its processes would not know of each other's quota and locks; use loops or loop, or \
-             remove the `[[uploads]]` rules",
+            "`{}` cannot store uploads: locks and quota are in the memory of one process, and its processes share none; use \
+             loops, loop, pool, thread-per-connection or thread-per-request, or remove the `[[uploads]]` rules",
             choice.concurrency
         )));
     }
-    if !config.has_proxies() || choice.strategy()?.can_dial() {
+    if config.proxies().next().is_none() || choice.concurrency.keeps_peers() {
         return Ok(choice);
     }
-    if config.proxies().next().is_none() {
-        return Err(Failure::Usage(format!(
-            "`{}` cannot store uploads: they pass through a second connection within the server, and its threads wait for one \
-             connection at a time; use loops or loop, or remove the `[[uploads]]` rules",
-            choice.concurrency
-        )));
-    }
     Err(Failure::Usage(format!(
-        "`{}` cannot open connections to upstreams: its threads wait for one connection at a time; use loops, loop or \
+        "`{}` cannot keep connections to upstreams: its threads wait for one connection at a time; use loops, loop or \
          process-loops, or remove the `[[proxy]]` rules and `--proxy`",
         choice.concurrency
     )))
@@ -340,11 +333,14 @@ mod tests {
         for (concurrency, reason) in [
             ("loops", None),
             ("loop", None),
-            ("process-loops", Some("quota and locks")),
-            ("processes", Some("quota and locks")),
-            ("pool", Some("one connection at a time")),
-            ("thread-per-connection", Some("one connection at a time")),
-            ("thread-per-request", Some("one connection at a time")),
+            (
+                "process-loops",
+                Some("use loops, loop, pool, thread-per-connection"),
+            ),
+            ("processes", Some("use loops, loop, pool, thread-per-connection")),
+            ("pool", None),
+            ("thread-per-connection", None),
+            ("thread-per-request", None),
         ] {
             let text = format!(
                 "root = '.'\nconcurrency = '{concurrency}'\n[[uploads]]\npath = '/dav/'\nopen = true\n"

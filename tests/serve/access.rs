@@ -169,6 +169,107 @@ fn networks_open_and_close_paths(strategy: Strategy) {
     }
 }
 
+const REFUSALS: &str = r#"
+root = "site"
+
+[[redirect]]
+from = "/gone/moved"
+to = "/a.txt"
+
+[[access]]
+path = "/gone/kept.txt"
+allow = "all"
+
+[[access]]
+path = "/gone/*"
+deny = "all"
+status = 410
+
+[[access]]
+path = "/banned/*"
+deny = "127.0.0.0/8"
+status = 451
+
+[[access]]
+path = "/hidden/*"
+allow = "192.0.2.1"
+status = 404
+
+[error-pages]
+410 = "/gone.html"
+"#;
+
+fn a_refusal_has_the_status_of_its_rule(strategy: Strategy) {
+    let tree = Tree::with(&[
+        ("weir.toml", REFUSALS),
+        ("site/a.txt", "public"),
+        ("site/gone.html", "<p>It is gone."),
+        ("site/gone/a.txt", "old"),
+        ("site/gone/kept.txt", "kept"),
+        ("site/banned/a.txt", "banned"),
+        ("site/hidden/a.txt", "hidden"),
+    ]);
+    let server = launch(strategy, &tree);
+    let mut connection = server.connect();
+    let mut client = frames::connect(&server);
+    for (path, wanted) in [
+        ("/gone/a.txt", 410),
+        ("/gone/missing", 410),
+        ("/GONE/a.txt", 410),
+        ("/gone/moved", 410),
+        ("/gone", 410),
+        ("/gone/kept.txt", 200),
+        ("/banned/a.txt", 451),
+        ("/hidden/a.txt", 404),
+        ("/missing", 404),
+    ] {
+        for method in ["GET", "HEAD"] {
+            assert_eq!(
+                connection.request(method, path, &[]).status,
+                wanted,
+                "{method} {path}"
+            );
+        }
+        assert_eq!(client.get(path, &[]).status, wanted, "HTTP/2 {path}");
+    }
+    let posted = connection.request("POST", "/gone/a.txt", &[]);
+    assert_eq!((posted.status, posted.text().as_str()), (410, "<p>It is gone."));
+    let banned = connection.get("/banned/a.txt").text();
+    assert!(banned.contains("451 Unavailable For Legal Reasons"), "{banned}");
+}
+
+#[test]
+fn what_is_gone_does_not_reach_the_upstream() {
+    let upstream = Upstream::answering(HELLO);
+    let config = format!(
+        "[[proxy]]\npath = \"/*\"\nupstreams = [\"{}\"]\n[[access]]\npath = \"/gone/*\"\ndeny = \"all\"\nstatus = 410\n",
+        upstream.url
+    );
+    let tree = Tree::with(&[("weir.toml", &config)]);
+    let server = launch(Strategy::LOOPS, &tree);
+    let mut connection = server.connect();
+    connection.send(crate::serve::wire::head("PUT", "/gone/x", &[("Content-Length", "3")]) + "abc");
+    assert_eq!(connection.receive("PUT").status, 410);
+    let mut client = frames::connect(&server);
+    assert_eq!(client.get("/gone/y", &[]).status, 410);
+    assert_eq!(client.get("/here", &[]).text(), "hello");
+    let all = upstream.all();
+    assert!(all.len() == 1 && all[0].starts_with("GET /here "), "{all:?}");
+}
+
+#[test]
+fn an_explanation_names_the_status_of_a_refusal() {
+    let tree = Tree::with(&[("weir.toml", REFUSALS), ("site/a.txt", "public")]);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", "--config"])
+        .arg(tree.join("weir.toml"))
+        .args(["--explain", "GET /gone/x"])
+        .output()
+        .expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("is not admitted: 410"), "{text}");
+}
+
 const SPELLINGS: [&str; 20] = [
     "/nobody/a.txt",
     "//nobody/a.txt",
@@ -447,6 +548,7 @@ fn files_that_cannot_be_used_end_the_start() {
 on_each_back_end!(
     a_password_opens_a_path,
     networks_open_and_close_paths,
+    a_refusal_has_the_status_of_its_rule,
     no_spelling_avoids_a_rule,
     http2_asks_for_passwords_too,
     hosts_have_rules_of_their_own,

@@ -724,7 +724,7 @@ fn strategies_of_one_connection_at_a_time_refuse_to_start() {
         let (code, printed) = launch.args(["--proxy=/api=http://127.0.0.1:9"]).fail();
         assert_eq!(code, 2, "{printed}");
         assert!(
-            printed.contains("cannot open connections to upstreams"),
+            printed.contains("cannot keep connections to upstreams"),
             "{printed}"
         );
         assert!(!printed.contains("the system refused"), "{printed}");

@@ -4,17 +4,20 @@
 use crate::serve::access::USERS;
 use crate::serve::clients::{ended, run};
 use crate::serve::http3::client::Client;
-use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::serve::rights::skipped;
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
 use crate::serve::upgrade::{ENDING, Line, pid_of};
 use crate::serve::wire::{Connection, Response, head};
+use crate::serve::{on_strategy, where_workers_are_threads};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Command;
 
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
+const BOB: (&str, &str) = ("Authorization", "Basic Ym9iOnNlY3JldA==");
+const INFO: &str =
+    "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
 
 const CONFIG: &str = r#"
 root = "site"
@@ -177,6 +180,25 @@ fn a_body_that_is_cut_off_leaves_nothing(strategy: Strategy) {
     assert_eq!(names(&tree, "site"), ["a.txt"]);
 }
 
+fn a_stop_waits_for_the_upload_under_way(strategy: Strategy) {
+    let tree = tree_with(CONFIG);
+    let mut server = launch(strategy, &tree);
+    let mut writer = server.connect();
+    writer.send(head("PUT", "/dav/new.txt", &[ANN, ("Content-Length", "6")]));
+    writer.send("new");
+    eventually("a part is there", || has_part(&tree).then_some(()));
+    server.signal("TERM");
+    eventually("nobody is let in any more", || {
+        std::net::TcpStream::connect(server.address)
+            .is_err()
+            .then_some(())
+    });
+    writer.send("er!");
+    assert_eq!(writer.receive("PUT").status, 201);
+    eventually("the end", || server.has_ended());
+    assert_eq!(names(&tree, "site"), ["a.txt", "new.txt"]);
+}
+
 fn quota_and_size_are_bounds(strategy: Strategy) {
     let tree = tree_with(CONFIG);
     let server = launch(strategy, &tree);
@@ -313,9 +335,6 @@ fn whoever_has_no_password_changes_nothing(strategy: Strategy) {
 
 /// Over HTTP, with passwords: locks belong to users, and stay over a reload.
 fn a_lock_keeps_other_users_out(strategy: Strategy) {
-    const BOB: (&str, &str) = ("Authorization", "Basic Ym9iOnNlY3JldA==");
-    const INFO: &str =
-        "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
     let tree = tree_with(CONFIG);
     let server = launch(strategy, &tree);
     let as_bob = |fields: &[(&str, &str)], body: &str| {
@@ -348,11 +367,44 @@ fn a_lock_keeps_other_users_out(strategy: Strategy) {
     assert_eq!(server.connect().get("/a.txt").text(), "b");
 }
 
-on_strategy!(loops, LOOPS: a_lock_keeps_other_users_out, what_is_stored_is_served_at_once, readers_see_one_file_or_the_other,
-    a_body_that_is_cut_off_leaves_nothing, quota_and_size_are_bounds, no_path_leads_out_of_the_folder,
-    whoever_has_no_password_changes_nothing);
-on_strategy!(one_loop, ONE_LOOP: what_is_stored_is_served_at_once);
-on_strategy!(loops_uring, LOOPS_URING: a_lock_keeps_other_users_out, what_is_stored_is_served_at_once, a_body_that_is_cut_off_leaves_nothing);
+where_workers_are_threads!(
+    a_lock_keeps_other_users_out,
+    what_is_stored_is_served_at_once,
+    readers_see_one_file_or_the_other,
+    a_body_that_is_cut_off_leaves_nothing,
+    a_stop_waits_for_the_upload_under_way,
+    quota_and_size_are_bounds,
+    curl_stores_files_in_every_version,
+);
+on_strategy!(loops, LOOPS: no_path_leads_out_of_the_folder, whoever_has_no_password_changes_nothing);
+
+#[test]
+fn a_user_leaves_locks_to_others_and_a_reload_changes_how_many() {
+    let bounded = |most: u8| CONFIG.to_owned() + &format!("locks-per-user = {most}\n");
+    let tree = tree_with(&bounded(2));
+    let server = launch(Strategy::LOOPS, &tree);
+    let lock = |user: (&str, &str), path: &str| {
+        let length = INFO.len().to_string();
+        let fields = [user, ("Content-Length", length.as_str())];
+        let mut connection = server.connect();
+        connection.send(head("LOCK", path, &fields) + INFO);
+        connection.receive("LOCK")
+    };
+    assert_eq!(
+        (lock(ANN, "/dav/1").status, lock(ANN, "/dav/2").status),
+        (201, 201)
+    );
+    let refused = lock(ANN, "/dav/3");
+    assert_eq!(refused.status, 507);
+    assert!(refused.text().contains("`locks-per-user`"), "{}", refused.text());
+    assert_eq!(lock(BOB, "/dav/3").status, 201);
+    tree.write("weir.toml", bounded(3));
+    server.signal("HUP");
+    eventually("a new limit", || {
+        (lock(ANN, "/dav/4").status == 201).then_some(())
+    });
+    assert_eq!(lock(ANN, "/dav/5").status, 507);
+}
 
 #[test]
 fn a_rule_that_everyone_could_use_is_refused() {
@@ -374,9 +426,10 @@ fn a_rule_that_everyone_could_use_is_refused() {
     let mut connection = server.connect();
     connection.send(head("PUT", "/dav/b", &[("Content-Length", "1")]) + "b");
     assert_eq!(connection.receive("PUT").status, 201);
-    for strategy in [Strategy::PROCESS_LOOPS, Strategy::POOL, Strategy::PROCESSES] {
+    for strategy in [Strategy::PROCESS_LOOPS, Strategy::PROCESSES] {
         let (code, why) = start(strategy);
-        assert!(code == 2 && why.contains("loops or loop"), "{code} {why}");
+        let others = "use loops, loop, pool, thread-per-connection or thread-per-request";
+        assert!(code == 2 && why.contains(others), "{code} {why}");
     }
     tree.write(
         "weir.toml",
@@ -610,10 +663,9 @@ fn an_explanation_names_the_rule() {
     assert!(text.contains("uploads, rule 1 for `/dav/`"), "{text}");
 }
 
-#[test]
-fn curl_stores_files_in_every_version() {
+fn curl_stores_files_in_every_version(strategy: Strategy) {
     let tree = tree_with(CONFIG);
-    let server = launch(Strategy::LOOPS, &tree);
+    let server = launch(strategy, &tree);
     let file = tree.write("file", "x".repeat(60_000));
     let url = format!("http://{}/dav/", server.address);
     let shown = file.display().to_string();

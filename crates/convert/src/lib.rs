@@ -140,6 +140,7 @@ pub fn convert(
         server.top.root = root.map(str::to_owned);
     }
     reopen(&server, &mut report);
+    note_refused_redirects(&server, &main.name, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
     report.sort();
     let toml = write::toml(&server, &report, &main.name);
@@ -153,6 +154,33 @@ fn reopen(server: &model::Server, report: &mut Report) {
             if let Some(path) = site.upstream_of(&one.paths) {
                 let why = format!("{}; the upstream of `{path}` gets these requests", one.why);
                 report.replace(&one.at, &one.directive, Fate::open(why));
+            }
+        }
+    }
+}
+
+/// Reports redirects of paths that are refused: Weir applies access rules first.
+fn note_refused_redirects(server: &model::Server, file: &str, report: &mut Report) {
+    let at = report::At {
+        file: file.into(),
+        line: 0,
+    };
+    for site in core::iter::once(&server.top).chain(&server.hosts) {
+        for redirect in &site.redirects {
+            let refusal = site
+                .access
+                .iter()
+                .find(|rule| rule.is_for_nobody() && rule.applies_to(&redirect.from));
+            if let Some(rule) = refusal {
+                let why = format!(
+                    "`{}` is refused before; an access rule with `allow` before that one admits the path",
+                    rule.path
+                );
+                report.add(
+                    &at,
+                    &format!("redirect of `{}`", redirect.from),
+                    Fate::changed(why),
+                );
             }
         }
     }

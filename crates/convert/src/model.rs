@@ -2,6 +2,7 @@
 
 use crate::access_log::Log;
 use crate::directive::Directive;
+use crate::fate::Fate;
 use crate::pattern::{covers, overlaps};
 use crate::report::At;
 use std::collections::BTreeMap;
@@ -395,6 +396,8 @@ pub(crate) struct Access {
     pub(crate) path: String,
     pub(crate) allow: Vec<String>,
     pub(crate) deny: Vec<String>,
+    /// Status for clients whose network is not admitted; `None`: 403.
+    pub(crate) status: Option<u16>,
     pub(crate) htpasswd: Option<String>,
     pub(crate) realm: Option<String>,
     pub(crate) any: bool,
@@ -416,6 +419,12 @@ impl Access {
         self.allow.is_empty() && self.deny == ["all"]
     }
 
+    /// Whether the rule applies to all paths of a pattern: it also covers the paths below its own.
+    pub(crate) fn applies_to(&self, pattern: &str) -> bool {
+        let below = format!("{}/*", self.path.trim_end_matches('/'));
+        covers(&self.path, pattern) || (!self.path.contains('*') && covers(&below, pattern))
+    }
+
     /// Whether every client is admitted without a password.
     fn is_for_everyone(&self) -> bool {
         let is_all = self.allow.is_empty() || self.allow == ["all"];
@@ -430,6 +439,27 @@ impl Access {
             || networks(self) && networks(other)
             || self.htpasswd.is_some() && other.htpasswd.is_some()
             || self.auth.is_some() && other.auth.is_some())
+    }
+
+    /// Everyone gets an error for the path: this status if a rule can have it, otherwise 403.
+    pub(crate) fn refusal(path: &str, status: u16) -> Access {
+        Access {
+            status: Access::refuses_with(status),
+            ..Access::nobody(path)
+        }
+    }
+
+    /// The status of a rule, in place of 403.
+    pub(crate) fn refuses_with(status: u16) -> Option<u16> {
+        matches!(status, 404 | 410 | 451).then_some(status)
+    }
+
+    /// What becomes of a directive that answers with this status.
+    pub(crate) fn fate_of_refusal(status: u16) -> Fate {
+        match status == 403 || Access::refuses_with(status).is_some() {
+            true => Fate::Carried,
+            false => Fate::changed("Weir answers 403"),
+        }
     }
 
     /// Nobody may request the path.

@@ -252,6 +252,9 @@ fn access(out: &mut String, rule: &Access, prefix: &str) {
             let _ = writeln!(out, "{key} = {}", list(networks));
         }
     }
+    if let Some(status) = rule.status {
+        let _ = writeln!(out, "status = {status}");
+    }
     for (key, value) in [("htpasswd", &rule.htpasswd), ("realm", &rule.realm)] {
         if let Some(value) = value {
             let _ = writeln!(out, "{key} = {}", quote(value));

@@ -315,15 +315,16 @@ pub(crate) trait Backend {
     /// Starts to open a connection. [`Backend::opened`] says how that goes.
     ///
     /// # Errors
-    /// Why it cannot be opened, if that is already known. `EOPNOTSUPP` if this kind opens none.
-    fn dial(&mut self, _to: &Upstream) -> Result<Id, PeerLoss> {
-        Err(PeerLoss::Here(libc::EOPNOTSUPP))
-    }
+    /// Why it cannot be opened, if that is already known.
+    fn dial(&mut self, to: &Upstream) -> Result<Id, PeerLoss>;
 
     /// Whether a connection of [`Backend::dial`] is open, or the errno that it failed with. `None` while it is being
     /// opened: `Ready` announces when to ask again.
-    fn opened(&mut self, _id: Id) -> Option<Result<(), i32>> {
-        None
+    fn opened(&mut self, id: Id) -> Option<Result<(), i32>>;
+
+    /// Whether connections of [`Backend::dial`] may stay open while no session uses them.
+    fn keeps_unused(&self) -> bool {
+        true
     }
 
     /// Whether a receive under way on a connection that was dialed has brought nothing and would bring nothing now, so that

@@ -22,7 +22,8 @@
 //! and then at the peer. (With io_uring, a receive that is armed brings at most 16 KiB and one more receive unasked.) Output is given in portions of at most [`Dialing::buffered_max`], and the next one after
 //! `Sent`.
 //!
-//! A connection outlives its session only if the session parks it. It then belongs to the driver's event loop, and the next
+//! A connection outlives its session only if the session parks it, and if the strategy can keep it
+//! ([`crate::strategy::Concurrency::keeps_peers`]); otherwise the driver closes it. It then belongs to the driver's event loop, and the next
 //! session there that asks to reuse one to the same upstream in the same realm gets it, with the state that a layer such as
 //! TLS has ([`Parcel`]). A realm is a number of the sessions': connections with other settings are in other ones. The driver closes a parked connection that
 //! receives anything, its end included, and looks for that once more before it gives one to a session. A session can still
@@ -32,6 +33,9 @@
 //! that ask to join one while it is being opened wait for it. Whoever dials because of [`Ask::Join`] therefore answers
 //! with [`Ask::Share`] or [`Ask::Keep`] once the connection is open. A place on a shared connection is used as a peer is,
 //! and does not count as one.
+//!
+//! With one thread per request, a session has a thread only from its first input until it waits for input with no peer and no
+//! job. Without a thread it cannot dial: [`PeerLoss::Here`] with `EOPNOTSUPP`.
 //!
 //! A session that breaks the order of the picture panics and loses its connection, as any session that panics does: a
 //! ticket with two peers, a second `Read` or `Send` under way, anything but `Close` and `Abort` before `Connected`, a `Park` with a `Read` or `Send` under way. Asks

@@ -536,8 +536,7 @@ pub trait Service: Send + Sync + 'static {
         64
     }
 
-    /// Limits of the connections that its sessions open ([`crate::peer`]); `None` if they open none. A strategy that cannot
-    /// open any does not start with a service that has limits.
+    /// Limits of the connections that its sessions open ([`crate::peer`]); `None` if they open none.
     fn dialing(&self) -> Option<Dialing> {
         None
     }

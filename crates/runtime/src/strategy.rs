@@ -58,6 +58,15 @@ impl Concurrency {
         matches!(self, Concurrency::Loops | Concurrency::Loop)
     }
 
+    /// Whether connections that its sessions open can stay open for other sessions ([`crate::peer`]). That takes workers that
+    /// each wait for many sockets at once; with others, a connection ends with its session at the latest.
+    pub const fn keeps_peers(self) -> bool {
+        matches!(
+            self,
+            Concurrency::Loops | Concurrency::Loop | Concurrency::ProcessLoops
+        )
+    }
+
     /// The best I/O back end that it can use on every machine.
     pub const fn best_io(self) -> Io {
         match self {
@@ -160,12 +169,6 @@ impl Strategy {
     /// The I/O back end.
     pub fn io(self) -> Io {
         self.io
-    }
-
-    /// Whether its sessions can open connections ([`crate::peer`]): with workers that each wait for many sockets at once.
-    pub fn can_dial(self) -> bool {
-        use Concurrency::{Loop, Loops, ProcessLoops};
-        matches!(self.concurrency, Loops | Loop | ProcessLoops)
     }
 
     /// Number of threads or processes that serve connections; if the load decides, the maximum.

@@ -38,11 +38,13 @@ impl ErrorPage {
             405 => "This server only sends files: it answers GET, HEAD and OPTIONS.",
             406 => "This page is not available in a content coding that your browser accepts.",
             408 => "The request did not arrive in time.",
+            410 => "This page is gone for good.",
             412 => "The page does not meet the conditions of the request.",
             413 => "The request is larger than this server accepts.",
             416 => "The page does not have the requested range.",
             417 => "This server does not support what the request expects.",
             429 => "Too many requests came from your address. Please slow down.",
+            451 => "This page is not available, for legal reasons.",
             501 => "This server does not support the request's method.",
             503 => "The server cannot answer at the moment. Please try again later.",
             _ => "",
@@ -119,6 +121,7 @@ fn status_text(status: Status) -> &'static str {
         405 => "405",
         406 => "406",
         408 => "408",
+        410 => "410",
         412 => "412",
         413 => "413",
         414 => "414",
@@ -126,6 +129,7 @@ fn status_text(status: Status) -> &'static str {
         417 => "417",
         429 => "429",
         431 => "431",
+        451 => "451",
         501 => "501",
         502 => "502",
         503 => "503",
@@ -163,6 +167,27 @@ mod tests {
             ErrorPage::new(Status::from_u16(status).unwrap()).write(&mut out);
             let text = String::from_utf8(out).unwrap();
             assert!(text.contains(&format!("<title>{status} ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_of_a_refusal_has_its_status_and_a_sentence() {
+        for (status, title, sentence) in [
+            (
+                410,
+                "<title>410 Gone</title>",
+                "<p>This page is gone for good.</p>",
+            ),
+            (
+                451,
+                "<title>451 Unavailable For Legal Reasons</title>",
+                "<p>This page is not available, for legal reasons.</p>",
+            ),
+        ] {
+            let mut out = Vec::new();
+            ErrorPage::new(Status::from_u16(status).unwrap()).write(&mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(title) && text.contains(sentence), "{text}");
         }
     }
 

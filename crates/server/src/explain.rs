@@ -157,7 +157,10 @@ fn explain(
     if is_ruled && !is_redirected {
         let (text, stops) = match verdict {
             Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
-            Verdict::Forbidden => (format!("{} is not admitted", Shown(question.peer)), true),
+            Verdict::Refused(status) => {
+                let text = format!("{} is not admitted: {}", Shown(question.peer), status.as_u16());
+                (text, true)
+            }
             Verdict::Check(Check::Asked(question, _)) => {
                 let text = format!("{} decides (auth)", question.url());
                 say("access", text.clone());

@@ -46,14 +46,12 @@ pub(super) fn rule(
     let is_address = text.starts_with("http://") || text.starts_with("https://");
     let asked: Vec<(&str, &str)> = conditions.iter().map(|one| (one.arg(0), one.arg(1))).collect();
     if has(&["F", "FORBIDDEN", "G", "GONE"]) || matches!(status, Some(400..)) {
-        return refuse(
-            rule,
-            expression,
-            &asked,
-            is_htaccess,
-            has(&["F", "FORBIDDEN"]),
-            site,
-        );
+        let status = match () {
+            () if has(&["F", "FORBIDDEN"]) => 403,
+            () if has(&["G", "GONE"]) => 410,
+            () => status.unwrap_or(403),
+        };
+        return refuse(rule, expression, &asked, is_htaccess, status, site);
     }
     if text == "-"
         && flags
@@ -314,7 +312,7 @@ fn refuse(
     expression: &str,
     asked: &[(&str, &str)],
     is_htaccess: bool,
-    is_exact: bool,
+    status: u16,
     site: &mut Site,
 ) -> Fate {
     if asked.is_empty() && hidden::is_hidden(expression) {
@@ -329,11 +327,8 @@ fn refuse(
         Err(why) => return Fate::open(why),
     };
     site.access
-        .extend(read.patterns().iter().map(|path| Access::nobody(path)));
-    match is_exact {
-        true => Fate::Carried,
-        false => Fate::changed("Weir answers 403"),
-    }
+        .extend(read.patterns().iter().map(|path| Access::refusal(path, status)));
+    Access::fate_of_refusal(status)
 }
 
 fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool, site: &mut Site) -> Fate {

@@ -471,6 +471,7 @@ impl Level {
                 path: path.clone(),
                 allow: self.allow.clone(),
                 deny: self.deny.clone(),
+                status: None,
                 realm: htpasswd.as_ref().and(self.realm.clone()),
                 htpasswd: htpasswd.clone(),
                 any,
@@ -821,7 +822,8 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
     if matches!(status, 400..=599) {
         let patterns = match name {
             "redirectmatch" => regex::read(from).map(Read::patterns),
-            _ => pattern(&format!("{from}*"))
+            // A rule also covers all paths below its own.
+            _ => pattern(from)
                 .map(|path| vec![path])
                 .ok_or_else(|| format!("`{from}` is no path pattern of Weir")),
         };
@@ -830,12 +832,8 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
             Err(why) => return Fate::open(why),
         };
         site.access
-            .extend(patterns.iter().map(|path| Access::nobody(path)));
-        return if status == 403 {
-            Fate::Carried
-        } else {
-            Fate::changed("Weir answers 403")
-        };
+            .extend(patterns.iter().map(|path| Access::refusal(path, status)));
+        return Access::fate_of_refusal(status);
     }
     let Some(to) = args.get(1) else {
         return Fate::missing("a target is missing");

@@ -268,10 +268,10 @@ impl Routes<'_> {
             },
             "basic_auth" | "basicauth" => self.users(directive, args, matcher),
             "respond" => self.respond(args, matcher),
-            "abort" => self.deny(matcher, true),
-            "error" => match args.last().map_or("", |status| status) {
-                "404" | "410" | "403" | "401" => self.deny(matcher, false),
-                _ => Fate::missing("Weir makes no errors by rule"),
+            "abort" => self.deny(matcher, 403),
+            "error" => match args.iter().find_map(|arg| arg.parse::<u16>().ok()) {
+                Some(status @ (401 | 403 | 404 | 410 | 451)) => self.deny(matcher, status),
+                _ => Fate::missing("access rules of Weir answer 403, 404, 410 and 451, and no other error"),
             },
             "handle_errors" => self.errors(directive),
             "php_fastcgi" | "php_server" => {
@@ -556,7 +556,7 @@ impl Routes<'_> {
                 .filter(|status| (100..600).contains(status))
         });
         match status {
-            Some(401 | 403 | 404 | 410 | 451) => match self.deny(matcher, status == Some(403)) {
+            Some(status @ (401 | 403 | 404 | 410 | 451)) => match self.deny(matcher, status) {
                 Fate::Carried if args.len() > 1 => Fate::changed("without the text: error pages have it"),
                 fate => fate,
             },
@@ -564,10 +564,11 @@ impl Routes<'_> {
         }
     }
 
-    fn deny(&mut self, matcher: &Matcher, is_exact: bool) -> Fate {
+    fn deny(&mut self, matcher: &Matcher, status: u16) -> Fate {
         for path in &matcher.patterns {
             let mut rule = Access {
                 path: path.clone(),
+                status: Access::refuses_with(status),
                 ..Access::default()
             };
             match &matcher.networks {
@@ -577,10 +578,7 @@ impl Routes<'_> {
             }
             self.site.access.push(rule);
         }
-        match is_exact {
-            true => Fate::Carried,
-            false => Fate::changed("Weir answers 403"),
-        }
+        Access::fate_of_refusal(status)
     }
 
     fn errors(&mut self, directive: &Directive) -> Fate {

@@ -145,6 +145,7 @@ impl Access {
             path: path.to_owned(),
             allow,
             deny,
+            status: None,
             realm: htpasswd.as_ref().and(realm),
             htpasswd,
             any,

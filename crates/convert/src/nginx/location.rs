@@ -92,7 +92,8 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
 
 /// Reports a block, and all in it, as missing.
 pub(super) fn refuse(block: &Directive, why: &str, report: &mut Report) {
-    let refuses = block.name == "return" && matches!(block.arg(0), "401" | "403" | "404" | "410" | "444");
+    let refuses =
+        block.name == "return" && matches!(block.arg(0), "401" | "403" | "404" | "410" | "444" | "451");
     let is_limit = plain::limits(&block.name) && block.arg(0) != "off";
     let fate = match is_limit || refuses {
         true => Fate::open(why),
@@ -278,9 +279,9 @@ impl<'a> Own<'a> {
             },
             "internal" => {
                 for path in &self.place.patterns {
-                    site.access.push(Access::nobody(path));
+                    site.access.push(Access::refusal(path, 404));
                 }
-                Fate::changed("clients get 403; error pages are still sent")
+                Fate::Carried
             }
             "return" => self.answer(directive, site, cx),
             "rewrite" => rewrite(directive, site, &cx.variables),
@@ -406,10 +407,10 @@ pub(super) fn returns(
             Err(why) => Fate::missing(why),
         },
         400..=599 => {
-            site.access.push(Access::nobody(&from.pattern));
-            match status {
-                403 => Fate::Carried,
-                _ => Fate::changed("Weir answers 403"),
+            site.access.push(Access::refusal(&from.pattern, status));
+            match Access::fate_of_refusal(status) {
+                Fate::Carried if !text.is_empty() => Fate::changed("without the text: error pages have it"),
+                fate => fate,
             }
         }
         _ => Fate::missing("Weir answers with files, not with texts of the configuration"),

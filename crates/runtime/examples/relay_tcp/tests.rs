@@ -118,14 +118,8 @@ fn whoever_is_slow_slows_the_other_side_down_and_the_relay_keeps_two_receives_at
     }
 }
 
-/// Every strategy whose sessions can dial here.
+/// Every strategy that can run here, without the one whose sessions cannot dial before their first input.
 fn strategies() -> Vec<Strategy> {
-    let combinations = [
-        (Concurrency::Loop, Io::Epoll),
-        (Concurrency::Loops, Io::Epoll),
-        (Concurrency::Loops, Io::Uring),
-        (Concurrency::ProcessLoops, Io::Epoll),
-    ];
     let there = |&(_, io): &(_, Io)| {
         let is_there = io != Io::Uring || runtime::strategy::try_uring().is_ok();
         if !is_there {
@@ -140,8 +134,10 @@ fn strategies() -> Vec<Strategy> {
         };
         Strategy::new(concurrency, io, workers).expect("a strategy")
     };
-    let all = combinations.into_iter().filter(there).map(strategy);
-    all.filter(|strategy| strategy.can_dial()).collect()
+    let all = runtime::strategy::COMBINATIONS.into_iter().filter(there);
+    all.filter(|(concurrency, _)| *concurrency != Concurrency::ThreadPerRequest)
+        .map(strategy)
+        .collect()
 }
 
 struct Running(SocketAddr, Option<Handle>);
@@ -348,26 +344,15 @@ fn over_sockets_an_upstream_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn a_strategy_that_cannot_dial_says_so_before_it_starts() {
-    for (concurrency, io) in runtime::strategy::COMBINATIONS {
-        let strategy = Strategy::new(concurrency, io, NonZeroUsize::MIN).expect("a combination");
-        if strategy.can_dial() {
-            continue;
-        }
-        let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)).into(), Listening::default());
-        let listener = listener.expect("a port");
-        let error = serve(
-            strategy,
-            &[listener],
-            &Arc::new(relay(tcp(80))),
-            Limits::default(),
-        );
-        let error = error.expect_err("it cannot");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        let text = error.to_string();
-        assert!(
-            text.contains(&concurrency.to_string()) && text.contains("use loops"),
-            "{text}"
-        );
-    }
+fn a_session_without_a_thread_is_told_that_it_cannot_dial() {
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let strategy = Strategy::new(Concurrency::ThreadPerRequest, Io::Blocking, NonZeroUsize::MIN);
+    let service = relay(Upstream::Tcp(upstream.local_addr().expect("bound")));
+    let running = Running::start(strategy.expect("a combination"), service);
+    assert!(is_reset(running.connect(b"")));
+    upstream.set_nonblocking(true).expect("set");
+    assert_eq!(
+        upstream.accept().expect_err("nobody came").kind(),
+        ErrorKind::WouldBlock
+    );
 }

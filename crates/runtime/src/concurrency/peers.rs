@@ -119,7 +119,7 @@ pub(crate) struct Ground<'g, B> {
     /// The service or the endpoint, if it may have connections of its own that nobody uses.
     pub(crate) spare: Option<&'g dyn Spare>,
     pub(crate) writing: Writing,
-    /// The event loop is about to end: nothing is parked.
+    /// The event loop is about to end, or is none: no connection stays open that no session uses.
     pub(crate) is_draining: bool,
     pub(crate) now: Instant,
 }

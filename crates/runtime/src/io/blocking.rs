@@ -1,8 +1,9 @@
-//! The blocking back end: a thread that waits for one thing at a time: a connection, its input, or room for its output.
+//! The blocking back end: a thread that serves one connection at a time, and waits for nothing else meanwhile.
 //!
 //! ```text
 //!   no connection:  wait for the lead ─▶ lead: poll listeners ─▶ accept, pass the lead on
-//!   connection:     poll that one descriptor for what is under way, until the next deadline
+//!   connection:     poll its descriptor, and those of the connections that its session opened, for what is under way,
+//!                   until the next deadline
 //! ```
 //! One idle thread of the pool leads: it alone polls the listeners, so a connection wakes one thread and not all.
 //! Processes have no lead, because a killed process could not pass it on. Each waits in an epoll queue of its own,
@@ -16,6 +17,7 @@ use super::socket::{self, Disk, Pushed, Received};
 use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::memory::Step;
+use crate::peer::{PeerLoss, Upstream};
 use crate::roll::Roll;
 use crate::session::Path;
 use crate::sys;
@@ -101,6 +103,41 @@ struct Connection {
     sending: Option<Box<Out>>,
     /// Input may have arrived before any thread waited for it.
     fresh: bool,
+    /// It was dialed and is not open yet.
+    opening: bool,
+}
+
+impl Connection {
+    fn new(fd: OwnedFd) -> Connection {
+        Connection {
+            fd,
+            receiving: false,
+            sending: None,
+            fresh: true,
+            opening: false,
+        }
+    }
+
+    /// Whether it waits for input.
+    fn wants_input(&self) -> bool {
+        self.receiving
+    }
+
+    /// Whether it waits for room for output, or to be open.
+    fn wants_room(&self) -> bool {
+        self.opening || self.sending.is_some()
+    }
+
+    fn held(&self) -> usize {
+        self.sending.as_ref().map_or(0, |out| out.cost())
+    }
+}
+
+/// A connection that the session opened.
+#[derive(Debug)]
+struct Dialed {
+    generation: u32,
+    connection: Connection,
 }
 
 /// What a thread watches while its connection is idle, so that the connection idle longest can be closed when no thread
@@ -150,7 +187,12 @@ pub(crate) struct Blocking {
     /// Without a lead: the epoll queue for listeners and the bell.
     queue: Option<OwnedFd>,
     generation: u32,
+    /// The accepted connection: slot 0.
     connection: Option<Connection>,
+    /// Those that its session opened, by slot from 1 on. The last one is there, so the list is empty if there are none.
+    dialed: Vec<Option<Dialed>>,
+    /// The generation of the next one that is dialed.
+    next_dialed: u32,
     /// The thread was asked to stop listening while it had a connection. It serves waiting connections one after
     /// another and ends when none is left.
     last_calls: bool,
@@ -184,6 +226,8 @@ impl Blocking {
             queue: None,
             generation: 0,
             connection: None,
+            dialed: Vec::new(),
+            next_dialed: 0,
             last_calls: false,
             leads: false,
             told: false,
@@ -305,10 +349,14 @@ impl Blocking {
     }
 
     fn connection(&mut self, id: Id) -> Option<&mut Connection> {
-        if id != self.id() {
-            return None;
-        }
-        self.connection.as_mut()
+        let Some(at) = id.index.checked_sub(1) else {
+            return self
+                .connection
+                .as_mut()
+                .filter(|_| id.generation == self.generation);
+        };
+        let dialed = self.dialed.get_mut(at as usize)?.as_mut()?;
+        (dialed.generation == id.generation).then_some(&mut dialed.connection)
     }
 
     /// Whether this thread may accept: it has no connection, and leads where one does. When the pool drains, all accept
@@ -339,12 +387,7 @@ impl Blocking {
                 if self.is_tight {
                     socket::press(&fd);
                 }
-                self.connection = Some(Connection {
-                    fd,
-                    receiving: false,
-                    sending: None,
-                    fresh: true,
-                });
+                self.connection = Some(Connection::new(fd));
                 if let Some(roll) = self.roll() {
                     roll.busy();
                 }
@@ -408,13 +451,62 @@ impl Blocking {
     }
 
     fn close(&mut self, id: Id) {
-        if self.connection(id).is_some() {
-            self.connection = None;
-            if let Some(roll) = self.roll() {
-                roll.free();
-            }
-            self.generation = (self.generation + 1) % u32::MAX;
+        if self.connection(id).is_none() {
+            return;
         }
+        if let Some(at) = id.index.checked_sub(1) {
+            self.dialed[at as usize] = None;
+            while self.dialed.last().is_some_and(Option::is_none) {
+                self.dialed.pop();
+            }
+            return;
+        }
+        self.connection = None;
+        if let Some(roll) = self.roll() {
+            roll.free();
+        }
+        self.generation = (self.generation + 1) % u32::MAX;
+    }
+
+    /// Waits for what is under way on the accepted connection and on those that its session opened.
+    fn wait_for_all(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<()> {
+        let own = self.id();
+        let (connection, dialed) = (self.connection.take(), std::mem::take(&mut self.dialed));
+        let opened = (1..).zip(&dialed).filter_map(|(index, slot)| {
+            let generation = slot.as_ref()?.generation;
+            Some((Id { index, generation }, &slot.as_ref()?.connection))
+        });
+        let all = connection
+            .iter()
+            .map(|connection| (own, connection))
+            .chain(opened);
+        // A descriptor that waits for both is there twice, so that each says what it is ready for.
+        let (mut waits, mut fds) = (Vec::new(), Vec::new());
+        for (id, connection) in all {
+            for (wants, is_input) in [(connection.wants_room(), false), (connection.wants_input(), true)] {
+                if wants {
+                    waits.push((id, is_input));
+                    fds.push((
+                        &connection.fd,
+                        if is_input { PollFlags::IN } else { PollFlags::OUT },
+                    ));
+                }
+            }
+        }
+        let ready = self.poll(&fds, until);
+        drop(fds);
+        (self.connection, self.dialed) = (connection, dialed);
+        for at in ready? {
+            let (id, is_input) = waits[at];
+            if is_input && let Some(connection) = self.connection(id) {
+                connection.fresh = true;
+            }
+            done.push(match is_input {
+                true => Done::Input { id },
+                false => Done::Ready { id },
+            });
+        }
+        Ok(())
     }
 
     fn pass_on(&mut self) {
@@ -599,6 +691,11 @@ impl Backend for Blocking {
     }
 
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Done>) -> std::io::Result<Instant> {
+        if self.connection.is_some() && !self.dialed.is_empty() {
+            self.pass_on();
+            self.wait_for_all(until, done)?;
+            return Ok(clock::now());
+        }
         let Some(mut connection) = self.connection.take() else {
             self.wait_for_connection(until, done)?;
             return Ok(clock::now());
@@ -659,12 +756,8 @@ impl Backend for Blocking {
     }
 
     fn held(&self) -> usize {
-        match &self.connection {
-            Some(Connection {
-                sending: Some(out), ..
-            }) => out.cost(),
-            _ => 0,
-        }
+        let opened = self.dialed.iter().flatten().map(|dialed| &dialed.connection);
+        self.connection.iter().chain(opened).map(Connection::held).sum()
     }
 
     fn press(&mut self, step: Step) {
@@ -688,8 +781,12 @@ impl Backend for Blocking {
     }
 
     fn release(&mut self, id: Id) -> Option<OwnedFd> {
-        self.connection(id)?;
-        let connection = self.connection.take()?;
+        let connection = self.connection.take_if(|_| {
+            id == Id {
+                index: 0,
+                generation: self.generation,
+            }
+        })?;
         if let Some(roll) = self.roll() {
             roll.free();
         }
@@ -701,16 +798,43 @@ impl Backend for Blocking {
         if self.connection.is_some() {
             return None;
         }
-        self.connection = Some(Connection {
-            fd,
-            receiving: false,
-            sending: None,
-            fresh: true,
-        });
+        self.connection = Some(Connection::new(fd));
         if let Some(roll) = self.roll() {
             roll.busy();
         }
         Some(self.id())
+    }
+
+    fn dial(&mut self, to: &Upstream) -> Result<Id, PeerLoss> {
+        let connection = Connection::new(socket::open(to)?);
+        let generation = self.next_dialed;
+        self.next_dialed = (generation + 1) % u32::MAX;
+        let dialed = Some(Dialed {
+            generation,
+            connection,
+        });
+        let free = self.dialed.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.dialed.len());
+        match free {
+            Some(at) => self.dialed[at] = dialed,
+            None => self.dialed.push(dialed),
+        }
+        Ok(Id {
+            index: at as u32 + 1,
+            generation,
+        })
+    }
+
+    fn opened(&mut self, id: Id) -> Option<Result<(), i32>> {
+        let connection = self.connection(id)?;
+        let opened = socket::opened(&connection.fd);
+        connection.opening = opened.is_none();
+        opened
+    }
+
+    /// A thread waits for nothing besides its one connection, so nobody would notice that the other end closes.
+    fn keeps_unused(&self) -> bool {
+        false
     }
 
     fn acknowledged(&mut self, id: Id) -> Option<u64> {

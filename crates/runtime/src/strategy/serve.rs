@@ -198,8 +198,7 @@ impl std::fmt::Debug for Handle {
 /// a strategy of processes, this starts the part that runs in one process.
 ///
 /// # Errors
-/// `Unsupported` if the service dials and the strategy cannot ([`Strategy::can_dial`]);
-/// the system's error if it refuses threads, descriptors or further sockets; everything already started is stopped.
+/// The system's error if it refuses threads, descriptors or further sockets; everything already started is stopped.
 pub fn serve<V: Service>(
     strategy: Strategy,
     listeners: &[Listener],
@@ -238,14 +237,6 @@ fn start<V: Service>(
     service: &Arc<V>,
     limits: Limits,
 ) -> std::io::Result<Handle> {
-    if service.dialing().is_some() && !strategy.can_dial() {
-        let (concurrency, io) = (strategy.concurrency, strategy.io);
-        let text = format!(
-            "`{concurrency}` with `{io}` cannot open connections to other servers: its threads wait for one \
-             connection at a time; use loops, loop or process-loops"
-        );
-        return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, text));
-    }
     let mut handle = Handle {
         control: Arc::default(),
         shared_state: Arc::new(shared_state),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   request ─▶ paths that could answer it ─▶ first rule that covers each ─┬─ admitted ──▶ Open
-//!                                                                         ├─ network ───▶ Forbidden (403)
+//!                                                                         ├─ network ───▶ Refused (403)
 //!                                                                         ├─ password ──▶ Challenge (401)
 //!                                                                         ├─ server ────▶ Answered, Unanswered
 //!                                                                         └─ not known ─▶ Check, a job ─▶ ask again
@@ -29,6 +29,7 @@ pub(crate) use authority::Sender;
 use authority::{Authority, Desk, Question};
 pub(crate) use decisions::DecisionReport;
 use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -97,8 +98,8 @@ struct Checks {
 pub(crate) enum Verdict {
     /// It is.
     Open(Admitted),
-    /// The client's network is not admitted.
-    Forbidden,
+    /// The client's network is not admitted; it gets this status.
+    Refused(Status),
     /// The client must name a user and the right password, for the rule at this index.
     Challenge(u16),
     /// A server that was asked does not admit it: the client gets this answer.
@@ -375,7 +376,7 @@ impl Gates {
             let asks_more = users.is_some() || authority.is_some();
             match (access.satisfy, is_near, asks_more) {
                 (_, true, false) | (Satisfy::Any, true, _) => continue,
-                (_, false, false) | (Satisfy::All, false, _) => return Verdict::Forbidden,
+                (_, false, false) | (Satisfy::All, false, _) => return Verdict::Refused(access.refusal()),
                 (Satisfy::Any, false, true) | (Satisfy::All, true, true) => {}
             }
             if let Some((file, users)) = users {

@@ -79,7 +79,9 @@ fn word(world: &World, path: &str, authorization: &[&[u8]], peer: &str) -> &'sta
         Verdict::Open(Admitted { user: Some(_), .. }) => "somebody",
         Verdict::Open(Admitted { is_ruled: true, .. }) => "open",
         Verdict::Open(_) => "free",
-        Verdict::Forbidden => "403",
+        Verdict::Refused(Status::FORBIDDEN) => "403",
+        Verdict::Refused(Status::GONE) => "410",
+        Verdict::Refused(status) => panic!("{status}"),
         Verdict::Challenge(_) => "401",
         Verdict::Check(_) => "check",
         Verdict::Busy => "503",
@@ -367,7 +369,7 @@ fn another_server_decides_behind_network_and_password() {
         (world.gates.verdict(0, &head, sender, known), guarded)
     };
     let mut known = Known::default();
-    assert!(matches!(ask("/a", FAR, &[line], &known).0, Verdict::Forbidden));
+    assert!(matches!(ask("/a", FAR, &[line], &known).0, Verdict::Refused(_)));
     assert!(matches!(ask("/a", NEAR, &[], &known).0, Verdict::Challenge(0)));
     let Verdict::Check(password @ Check::Password(_)) = ask("/a", NEAR, &[line], &known).0 else {
         panic!("the password comes first");

@@ -10,6 +10,7 @@ use super::values;
 use crate::own_fields::is_reserved;
 use core::fmt;
 use core::str::FromStr;
+use http_semantics::status::Status;
 use runtime::listen::UNIX_PEER;
 use serde::{Deserialize, Deserializer, de};
 use std::net::IpAddr;
@@ -35,6 +36,15 @@ const AUTH_KEEPALIVE_MAX: u32 = 1_024;
 /// Shortest `auth-keepalive-time`.
 const AUTH_KEEPALIVE_TIME_MIN: Duration = Duration::from_secs(1);
 
+/// Statuses of a refusal: forbidden, hidden (RFC 9110 section 15.5.4), gone for good, and unavailable for legal reasons
+/// (RFC 7725).
+const REFUSALS: [Status; 4] = [
+    Status::FORBIDDEN,
+    Status::NOT_FOUND,
+    Status::GONE,
+    Status::UNAVAILABLE_FOR_LEGAL_REASONS,
+];
+
 /// A table `[[access]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -48,6 +58,8 @@ pub struct Access {
     /// Networks whose clients are not admitted.
     #[serde(default, deserialize_with = "networks")]
     pub deny: Vec<Network>,
+    /// Status for clients whose network is not admitted: one of [`REFUSALS`]. `None`: 403.
+    pub status: Option<u16>,
     /// File with users and their hashed passwords. `None`: no password is needed.
     pub htpasswd: Option<PathBuf>,
     /// Name of the protected area, which browsers show (RFC 9110 section 11.5).
@@ -232,6 +244,12 @@ impl Access {
         }
     }
 
+    /// The status for clients whose network is not admitted.
+    pub(crate) fn refusal(&self) -> Status {
+        let said = REFUSALS.into_iter().find(|one| Some(one.as_u16()) == self.status);
+        said.unwrap_or(Status::FORBIDDEN)
+    }
+
     /// The realm that clients are told.
     pub(crate) fn realm(&self) -> &str {
         self.realm.as_deref().unwrap_or("Restricted")
@@ -252,6 +270,18 @@ impl Access {
                 "the rule for `{path}` has no condition; set `allow`, `deny`, `htpasswd` or `auth`; `allow = \"all\"` admits \
                  everyone"
             ));
+        }
+        if let Some(status) = self.status {
+            if REFUSALS.iter().all(|one| one.as_u16() != status) {
+                return Err(format!(
+                    "`{status}` of the rule for `{path}` is not a status of a refusal; write 403, 404, 410 or 451"
+                ));
+            }
+            if allow.is_empty() && deny.is_empty() {
+                return Err(format!(
+                    "the rule for `{path}` has a `status` and refuses no network; set `deny = \"all\"`, or `allow`"
+                ));
+            }
         }
         self.validate_auth()?;
         if let Some(both) = allow.iter().find(|one| deny.contains(one)) {
@@ -451,6 +481,20 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_the_status_of_the_rule() {
+        for (said, status) in [
+            ("", 403),
+            ("status = 403", 403),
+            ("status = 404", 404),
+            ("status = 410", 410),
+            ("status = 451", 451),
+        ] {
+            let rule = read(&format!("deny = 'all'\n{said}")).unwrap();
+            assert_eq!((rule.validate(), rule.refusal().as_u16()), (Ok(()), status));
+        }
+    }
+
+    #[test]
     fn rules_without_effect_are_rejected() {
         for (text, advice) in [
             ("path = '/a'", "no condition"),
@@ -459,6 +503,11 @@ mod tests {
                 "path = '/a'\nallow = '::1'\ndeny = ['::1']",
                 "allows and denies `::1/128`",
             ),
+            (
+                "path = '/a'\ndeny = 'all'\nstatus = 200",
+                "write 403, 404, 410 or 451",
+            ),
+            ("path = '/a'\nhtpasswd = 'h'\nstatus = 404", "refuses no network"),
             ("path = '/a'\nallow = 'all'\nrealm = 'A'", "`htpasswd`"),
             ("path = '/a'\nhtpasswd = 'h'\nsatisfy = 'any'", "`allow`"),
             ("path = '/a'\nauth = 'http://a/'\nsatisfy = 'any'", "`allow`"),

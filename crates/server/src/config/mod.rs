@@ -97,6 +97,7 @@ pub use toml::Table as Keys;
 pub use trusted::TrustedField;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
 pub use tuned::{Machine, Probe, Tuned};
+pub(crate) use uploads::LOCKS_MAX;
 pub use uploads::{UploadPath, Uploads};
 pub(crate) use upstream::UpstreamPlace;
 pub use upstream::{ProxyTls, UpstreamAddress};
@@ -1068,7 +1069,7 @@ impl Config {
             Some(_) => "proxy",
             None => "uploads",
         };
-        let proxies = self.gains_proxies(running).then_some(key);
+        let proxies = (self.gains_proxies(running) || self.gains_upstreams(running)).then_some(key);
         let collector = self.changes_collector(running).then_some("otlp");
         differ
             .map(|(key, _)| *key)
@@ -1094,6 +1095,12 @@ impl Config {
         if self.gains_proxies(running) {
             self.keep_proxies_out();
         }
+        if self.gains_upstreams(running) {
+            self.proxy.clear();
+            for host in &mut self.host {
+                host.proxy = None;
+            }
+        }
         if self.changes_collector(running) {
             self.keep_collector(running);
         }
@@ -1112,6 +1119,14 @@ impl Config {
     /// Whether this is the first rule for a proxy or for uploads: a server decides at start whether it opens connections.
     fn gains_proxies(&self, running: &Config) -> bool {
         self.has_proxies() && !running.has_proxies()
+    }
+
+    /// Whether this is the first rule for a proxy, while the workers of some listener cannot keep connections to upstreams.
+    fn gains_upstreams(&self, running: &Config) -> bool {
+        let keeps = |listener: &Listener| listener.concurrency.unwrap_or(running.concurrency).keeps_peers();
+        self.proxies().next().is_some()
+            && running.proxies().next().is_none()
+            && !running.listeners().iter().all(keeps)
     }
 }
 

@@ -101,6 +101,12 @@ impl Redirect {
             303 => Status::SEE_OTHER,
             307 => Status::TEMPORARY_REDIRECT,
             308 => Status::PERMANENT_REDIRECT,
+            410 | 451 => {
+                return Err(format!(
+                    "`{status}` leads nowhere; remove this rule, and add a table `[[access]]` with `path = \"{from}\"`, `deny = \
+                     \"all\"` and `status = {status}`"
+                ));
+            }
             _ => {
                 return Err(format!(
                     "`{status}` is not a redirect status; write 301, 302, 303, 307 or 308"
@@ -309,6 +315,15 @@ mod tests {
             ("/a/../b", "/c", 301),
         ] {
             assert!(redirect(from, to, status).is_err(), "{from} {to} {status}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_no_redirect_and_the_error_says_where_to_put_it() {
+        for status in [410, 451] {
+            let error = redirect("/a/*", "/b", status).unwrap_err();
+            let rule = format!("`path = \"/a/*\"`, `deny = \"all\"` and `status = {status}`");
+            assert!(error.contains(&rule), "{error}");
         }
     }
 

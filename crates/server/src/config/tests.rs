@@ -453,3 +453,23 @@ fn rules_that_keep_readmes_out_belong_to_a_site_with_listings() {
     let themed = of("listing = true\nlisting-footer = '<p>'\n");
     assert!(!themed.same_site(&of("listing = true\n")));
 }
+
+#[test]
+fn the_first_upstream_waits_for_a_start_where_workers_keep_no_connections() {
+    let uploads = "[[uploads]]\npath = '/dav/'\nopen = true\n";
+    let read = |concurrency: &str, rules: &str| {
+        let text = format!("root = '.'\nconcurrency = '{concurrency}'\n{uploads}{rules}");
+        Config::from_toml(&text, "w.toml").expect("a valid file")
+    };
+    let proxy = "[[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n";
+    for (concurrency, waits) in [("loops", false), ("pool", true)] {
+        let running = read(concurrency, "");
+        let mut next = read(concurrency, proxy);
+        assert_eq!(next.needs_restart(&running) == ["proxy"], waits, "{concurrency}");
+        next.keep_until_restart(&running);
+        assert_eq!(
+            (next.proxies().count(), next.uploads.len()),
+            (usize::from(!waits), 1)
+        );
+    }
+}

@@ -16,6 +16,12 @@ use units::Bytes;
 /// Maximum number of rules of a site. Each has a socket and threads of its own.
 const RULES_MAX: usize = 16;
 
+/// Maximum number of locks in a folder at a time.
+pub(crate) const LOCKS_MAX: u16 = 1_000;
+
+/// Default limit on the locks of one user: ten users who hold as many as they can leave none.
+const LOCKS_PER_USER: u16 = 100;
+
 /// Default limit on the length of a file.
 const LARGEST: Bytes = Bytes::mib(256);
 
@@ -36,6 +42,8 @@ pub struct Uploads {
     /// Whether a change is on the disk before it is answered.
     #[serde(default = "sync")]
     pub sync: bool,
+    /// Locks of one user at a time, from 1 to 1,000. Clients that name no user count as one. `None`: 100.
+    pub locks_per_user: Option<u16>,
     /// Whether everyone may change the files: no access rule is needed.
     #[serde(default)]
     pub open: bool,
@@ -107,6 +115,13 @@ impl Uploads {
         if self.largest().0 == 0 {
             return Err(format!(
                 "the rule for `{path}` admits no file; `largest` is at least 1"
+            ));
+        }
+        let locks = self.locks_per_user();
+        if !(1..=LOCKS_MAX).contains(&locks) {
+            return Err(format!(
+                "`locks-per-user` of the rule for `{path}` is {locks}; write a number from 1 to {LOCKS_MAX}, the limit of a \
+                 folder"
             ));
         }
         let text = self.path.text();
@@ -217,6 +232,11 @@ impl Uploads {
         self.largest.unwrap_or(LARGEST)
     }
 
+    /// Locks of one user at most.
+    pub(crate) fn locks_per_user(&self) -> u16 {
+        self.locks_per_user.unwrap_or(LOCKS_PER_USER)
+    }
+
     /// The folder of the rule in a site; `None`: the site has no folder of its own.
     pub(crate) fn folder_in<'c>(&'c self, site: &'c Config) -> Option<&'c Path> {
         self.folder.as_deref().or(match site.versions {
@@ -240,8 +260,8 @@ mod tests {
         let config = config("[[uploads]]\npath = '/dav/'\nopen = true").unwrap();
         let rule = &config.uploads[0];
         assert_eq!(
-            (rule.quota, rule.largest(), rule.sync),
-            (None, Bytes::mib(256), true)
+            (rule.quota, rule.largest(), rule.sync, rule.locks_per_user()),
+            (None, Bytes::mib(256), true, 100)
         );
         assert_eq!(rule.folder_in(&config), Some(Path::new("site")));
         assert!(rule.path.pattern().matches(b"/dav/") && rule.path.pattern().matches(b"/dav/a/b"));
@@ -338,6 +358,8 @@ mod tests {
             ("path = '/dav/*'", "begins and ends with a slash"),
             ("path = '/a/../dav/'", "matches no path"),
             ("path = '/dav/'\nlargest = 0", "`largest` is at least 1"),
+            ("path = '/dav/'\nlocks-per-user = 0", "a number from 1 to 1000"),
+            ("path = '/dav/'\nlocks-per-user = 1001", "a number from 1 to 1000"),
             (
                 "path = '/dav/'\n[[uploads]]\nopen = true\npath = '/dav/a/'",
                 "never applies",

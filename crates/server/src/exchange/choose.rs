@@ -175,7 +175,7 @@ impl Exchange {
                     let work = self.check((generation, site), check, (hub, state));
                     return Step::Wait(work, None);
                 }
-                Verdict::Forbidden => start = Start::Failure(Failure::FORBIDDEN),
+                Verdict::Refused(status) => start = Start::Failure(Failure::of(status)),
                 Verdict::Challenge(rule) => start = Start::Failure(Failure::unauthorized(rule)),
                 Verdict::Busy => start = Start::Failure(Failure::BEHIND),
                 Verdict::Malformed => start = Start::Failure(Failure::TARGET),

@@ -111,9 +111,6 @@ impl Failure {
         ..Failure::of(Status::UNAUTHORIZED)
     };
 
-    /// 403: the client's network is not admitted.
-    pub(crate) const FORBIDDEN: Failure = Failure::of(Status::FORBIDDEN);
-
     /// 401: the access rule at this index needs a password (RFC 9110 section 15.5.2).
     pub(crate) const fn unauthorized(rule: u16) -> Failure {
         Failure {

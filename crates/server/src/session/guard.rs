@@ -46,7 +46,7 @@ pub(super) fn stop(
         Verdict::Unanswered(why) => Stop::Refused(Failure::unanswered(why)),
         // Nobody was asked yet.
         Verdict::Answered(_) => Stop::Refused(Failure::BEHIND),
-        Verdict::Forbidden => Stop::Refused(Failure::FORBIDDEN),
+        Verdict::Refused(status) => Stop::Refused(Failure::of(status)),
         Verdict::Challenge(rule) => Stop::Refused(Failure::unauthorized(rule)),
         Verdict::Busy => Stop::Refused(Failure::BEHIND),
         Verdict::Malformed => Stop::Refused(Failure::TARGET),

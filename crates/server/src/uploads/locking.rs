@@ -72,7 +72,7 @@ pub(super) fn lock(
             until: now + time,
         };
         desk.locks
-            .grant(lock.clone(), now)
+            .grant(lock.clone(), desk.settings.rule.locks_per_user().into(), now)
             .map_err(|denied| refused(desk, place, &denied))?;
         if there.is_none() {
             let sync = desk.settings.rule.sync;
@@ -156,6 +156,14 @@ fn refused(desk: &Desk, place: &Place, denied: &Denied) -> Reply {
         Denied::Full => Reply::error(
             507,
             format!("There are {LOCKS_MAX} locks in this folder; wait until one ends."),
+        ),
+        Denied::Exhausted => Reply::error(
+            507,
+            format!(
+                "There are {} locks of this user in this folder, as many as a user may have (`locks-per-user` in `[[uploads]]`); \
+                 end one, or wait until one ends.",
+                desk.settings.rule.locks_per_user()
+            ),
         ),
         Denied::Crowded => Reply::error(
             507,

@@ -5,11 +5,12 @@
 //! what it covers, and the names in a folder that it covers.
 
 use super::asked::Place;
+use crate::config;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::{Duration, Instant};
 
 /// Most locks of a folder at a time.
-pub(super) const LOCKS_MAX: usize = 1_000;
+pub(super) const LOCKS_MAX: usize = config::LOCKS_MAX as usize;
 
 /// Most other locks that may cover some of the files of a lock. Listings describe all locks of each file.
 pub(super) const OVERLAPS_MAX: usize = 15;
@@ -76,6 +77,8 @@ pub(super) enum Denied {
     Conflict(Box<Lock>),
     /// There are [`LOCKS_MAX`].
     Full,
+    /// Its user has as many as a user may have.
+    Exhausted,
     /// More than [`OVERLAPS_MAX`] shared locks cover some of its files.
     Crowded,
 }
@@ -102,14 +105,16 @@ impl Locks {
         locks
     }
 
-    /// Grants a lock unless another one that covers some of the same files excludes it.
+    /// Grants a lock unless another one that covers some of the same files excludes it, or its user has `most` locks already.
+    /// Clients without a user count as one.
     ///
     /// # Errors
     /// Why it is not granted.
-    pub(super) fn grant(&self, lock: Lock, now: Instant) -> Result<(), Denied> {
+    pub(super) fn grant(&self, lock: Lock, most: usize, now: Instant) -> Result<(), Denied> {
         let mut locks = self.current(now);
-        let mut overlaps = 0;
+        let (mut overlaps, mut own) = (0, 0);
         for other in locks.iter() {
+            own += usize::from(other.user == lock.user);
             let is_below = lock.is_deep && other.place.is_within(&lock.place);
             if !is_below && !other.covers(&lock.place) {
                 continue;
@@ -121,6 +126,9 @@ impl Locks {
         }
         if locks.len() >= LOCKS_MAX {
             return Err(Denied::Full);
+        }
+        if own >= most {
+            return Err(Denied::Exhausted);
         }
         if overlaps > OVERLAPS_MAX {
             return Err(Denied::Crowded);
@@ -217,7 +225,9 @@ mod tests {
     fn locks(those: &[(&str, bool, bool)]) -> Locks {
         let locks = Locks::default();
         for (number, &(path, is_deep, is_shared)) in those.iter().enumerate() {
-            locks.grant(lock(number, path, is_deep, is_shared), NOW).unwrap();
+            locks
+                .grant(lock(number, path, is_deep, is_shared), LOCKS_MAX, NOW)
+                .unwrap();
         }
         locks
     }
@@ -241,12 +251,12 @@ mod tests {
             (("ab", true, false), "a", true, true),
             (("", true, false), "a", false, false),
         ] {
-            let conflicts = locks(&[held]).grant(lock(9, path, is_deep, false), NOW);
+            let conflicts = locks(&[held]).grant(lock(9, path, is_deep, false), LOCKS_MAX, NOW);
             assert_eq!(conflicts.is_ok(), is_free, "{held:?} {path} {is_deep}");
-            let halves = locks(&[held]).grant(lock(9, path, is_deep, true), NOW);
+            let halves = locks(&[held]).grant(lock(9, path, is_deep, true), LOCKS_MAX, NOW);
             assert_eq!(halves.is_ok(), is_free, "{held:?} {path} {is_deep}");
             let shared = locks(&[(held.0, held.1, true)]);
-            assert_eq!(shared.grant(lock(9, path, is_deep, true), NOW), Ok(()));
+            assert_eq!(shared.grant(lock(9, path, is_deep, true), LOCKS_MAX, NOW), Ok(()));
         }
     }
 
@@ -336,17 +346,53 @@ mod tests {
         let locks = Locks::default();
         for number in 0..LOCKS_MAX {
             let path = format!("{number}");
-            assert_eq!(locks.grant(lock(number, &path, false, false), NOW), Ok(()));
+            assert_eq!(
+                locks.grant(lock(number, &path, false, false), LOCKS_MAX, NOW),
+                Ok(())
+            );
         }
         let more = || lock(LOCKS_MAX, "more", false, false);
-        assert_eq!(locks.grant(more(), NOW), Err(Denied::Full));
+        assert_eq!(locks.grant(more(), LOCKS_MAX, NOW), Err(Denied::Full));
         assert_eq!(
             locks.release(&Place::at("7"), claim(&[b"urn:7"]), NOW),
             Release::Done
         );
-        assert_eq!(locks.grant(more(), NOW), Ok(()));
-        assert_eq!(locks.grant(lock(1, "later", false, false), NOW + TIME), Ok(()));
+        assert_eq!(locks.grant(more(), LOCKS_MAX, NOW), Ok(()));
+        assert_eq!(
+            locks.grant(lock(1, "later", false, false), LOCKS_MAX, NOW + TIME),
+            Ok(())
+        );
         assert_eq!(locks.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_user_leaves_locks_to_others() {
+        let of = |number: usize, user: Option<&str>| Lock {
+            user: user.map(|name| Box::from(name.as_bytes())),
+            ..lock(number, &format!("{number}"), false, false)
+        };
+        let locks = Locks::default();
+        let (ann, bob, nobody) = (Some("ann"), Some("bob"), None);
+        for number in 0..2 {
+            assert_eq!(locks.grant(of(number, ann), 2, NOW), Ok(()));
+            assert_eq!(locks.grant(of(10 + number, nobody), 2, NOW), Ok(()));
+        }
+        assert_eq!(locks.grant(of(2, ann), 2, NOW), Err(Denied::Exhausted));
+        assert_eq!(locks.grant(of(12, nobody), 2, NOW), Err(Denied::Exhausted));
+        assert_eq!(locks.grant(of(20, bob), 2, NOW), Ok(()));
+        assert_eq!(
+            locks
+                .refresh(&Place::at("0"), claim(&[b"urn:0"]), TIME, NOW)
+                .map(|lock| lock.until),
+            Some(NOW + TIME)
+        );
+        assert_eq!(
+            locks.release(&Place::at("0"), claim(&[b"urn:0"]), NOW),
+            Release::Done
+        );
+        assert_eq!(locks.grant(of(2, ann), 2, NOW), Ok(()));
+        // A lock that has ended does not count.
+        assert_eq!(locks.grant(of(3, ann), 1, NOW + TIME), Ok(()));
     }
 
     #[test]
@@ -355,19 +401,28 @@ mod tests {
         // Of one file, of the folders above it, and of other files.
         for number in 0..OVERLAPS_MAX {
             let path = ["a/b/c", "a/b", "a"][number % 3];
-            assert_eq!(locks.grant(lock(number, path, true, true), NOW), Ok(()));
+            assert_eq!(
+                locks.grant(lock(number, path, true, true), LOCKS_MAX, NOW),
+                Ok(())
+            );
             let path = format!("other/{number}");
-            assert_eq!(locks.grant(lock(100 + number, &path, false, true), NOW), Ok(()));
+            assert_eq!(
+                locks.grant(lock(100 + number, &path, false, true), LOCKS_MAX, NOW),
+                Ok(())
+            );
         }
         let below = |number| lock(number, "a/b/c", false, true);
-        assert_eq!(locks.grant(below(200), NOW), Ok(()));
-        assert_eq!(locks.grant(below(201), NOW), Err(Denied::Crowded));
+        assert_eq!(locks.grant(below(200), LOCKS_MAX, NOW), Ok(()));
+        assert_eq!(locks.grant(below(201), LOCKS_MAX, NOW), Err(Denied::Crowded));
         // Of all files: those of other files count, too.
-        assert_eq!(locks.grant(lock(202, "", true, true), NOW), Err(Denied::Crowded));
+        assert_eq!(
+            locks.grant(lock(202, "", true, true), LOCKS_MAX, NOW),
+            Err(Denied::Crowded)
+        );
         assert_eq!(
             locks.release(&Place::at("a/b/c"), claim(&[b"urn:200"]), NOW),
             Release::Done
         );
-        assert_eq!(locks.grant(below(201), NOW), Ok(()));
+        assert_eq!(locks.grant(below(201), LOCKS_MAX, NOW), Ok(()));
     }
 }

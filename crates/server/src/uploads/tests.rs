@@ -869,7 +869,7 @@ fn a_token_is_of_no_use_to_other_users() {
 
 #[test]
 fn locks_survive_a_reload_and_are_bounded() {
-    let rig = rig("");
+    let rig = rig("locks-per-user = 1000");
     let token = rig.lock("a", "");
     let folder = WriteFolder::open(rig.dir.path()).unwrap();
     let mut settings = rig.desk.settings.clone();
@@ -887,6 +887,21 @@ fn locks_survive_a_reload_and_are_bounded() {
     assert_eq!(rig.status("GET /d%20v/more", ""), 404);
     assert_eq!(rig.unlock("1", &rig.token_of("1"), ""), 204);
     assert_eq!(rig.ask_for_lock("more", "").status, 201);
+}
+
+#[test]
+fn one_user_does_not_use_up_all_locks() {
+    let rig = rig("locks-per-user = 3");
+    for number in 0..3 {
+        rig.lock(&number.to_string(), ANN);
+    }
+    let refused = rig.ask_for_lock("more", ANN);
+    assert_eq!(refused.status, 507);
+    assert!(text(&refused).contains("`locks-per-user`"), "{}", text(&refused));
+    assert_eq!(rig.status("GET /d%20v/more", ""), 404, "no empty file is left");
+    assert_eq!(rig.ask_for_lock("more", BOB).status, 201);
+    assert_eq!(rig.unlock("1", &rig.token_of("1"), ANN), 204);
+    assert_eq!(rig.ask_for_lock("other", ANN).status, 201);
 }
 
 impl Rig {

@@ -7,7 +7,7 @@
 use super::super::peers::{Ground, News, Outcome, Parting, Peers};
 use super::{Next, Owed, Worker};
 use crate::io::{Backend, Buf, Done, Id};
-use crate::peer::Ask;
+use crate::peer::{Ask, PeerEvent, PeerLoss};
 use crate::session::{Event, JobOf, Service};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,12 +17,13 @@ const NEWS_MAX: u32 = 4_096;
 impl<V: Service, B: Backend> Worker<V, B> {
     /// The peers, and what they are driven with.
     fn peers(&mut self) -> (&mut Peers<Id>, Ground<'_, B>) {
+        let is_draining = self.control.is_draining() || !self.backend.keeps_unused();
         let ground = Ground {
             backend: &mut self.backend,
             wheel: &mut self.wheel,
             spare: Some(&*self.service),
             writing: self.bounds.manner.writing,
-            is_draining: self.control.is_draining(),
+            is_draining,
             now: self.now,
         };
         (&mut self.peers, ground)
@@ -33,6 +34,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
         self.go_both_ways(owner);
         let asked = self.out.tx.asked.take();
         let asked = *asked.expect("only `Tx::ask` makes this action");
+        if self.dispatcher.is_some() && matches!(asked.1, Ask::Dial(_) | Ask::Reuse(..) | Ask::Join(..)) {
+            // This thread receives nothing: whoever has input gets a thread, and until then has nobody to wait for a peer.
+            let loss = PeerLoss::Here(libc::EOPNOTSUPP);
+            return self.tell(owner, Event::Peer(asked.0, PeerEvent::Lost(loss)));
+        }
         let may_read = *rounds_left > 0;
         if may_read && asked.1 == Ask::Read {
             *rounds_left -= 1;
