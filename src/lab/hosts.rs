@@ -14,7 +14,7 @@ use load::surge::Surge;
 use load::webstone::Metrics;
 use serde_json::{Value, json};
 use server::Server;
-use server::config::Config;
+use server::config::{Config, Http2};
 use server::site::Source;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -62,6 +62,12 @@ pub(super) fn run(flags: &HostsFlags, voice: &Voice) -> Result<(), Failure> {
 }
 
 fn scenario(flags: &HostsFlags, kind: &'static ServerKind) -> Result<Scenario, Failure> {
+    if flags.mode == Mode::Http2 && flags.connections_per_user > 1 {
+        return Err(Failure::Usage(format!(
+            "--connections-per-user {}: with --mode h2, a user has one connection; leave it out",
+            flags.connections_per_user
+        )));
+    }
     let values = Values::of(kind, &flags.set).map_err(|why| Failure::Usage(format!("--set: {why}")))?;
     let surge = || {
         let surge = Surge::new(Parameters::published(Set::Table8), SITE);
@@ -104,6 +110,8 @@ fn service(workload: &Workload) -> Result<Server, Failure> {
     };
     let config = Config {
         idle_timeout: KEEP_ALIVE,
+        // Without TLS, too.
+        http2: Http2::All,
         ..Config::default()
     };
     Server::open(config, source, None, SITE)

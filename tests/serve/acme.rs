@@ -331,7 +331,10 @@ fn issued(server: &Server, client: &Arc<ClientConfig>, name: &str) -> Certificat
         text.ends_with("hello").then(|| secure.certificate())
     };
     within_or(ISSUED, answer, || {
-        format!("a certificate; the server said last:\n{}", last_lines(&server.stderr(), 8))
+        format!(
+            "a certificate; the server said last:\n{}",
+            last_lines(&server.stderr(), 8)
+        )
     })
 }
 

@@ -329,7 +329,7 @@ fn the_protocols_since_are_judged_only_with_their_study_and_counted_apart() {
         .expect("a study")
     };
     let alone = ledger(&[study()]);
-    assert_eq!(alone.len(), 14);
+    assert_eq!(alone.len(), 17);
     assert!(alone.iter().all(Entry::is_since));
     // The source comes with the evidence.
     assert!(
