@@ -289,10 +289,11 @@ fn study_mode(text: &str) -> Result<StudyMode, String> {
 
 /// A mode of document 000.
 fn period_mode(text: &str) -> Result<Mode, String> {
+    if text == Mode::Http2.name() {
+        return Ok(Mode::Http2);
+    }
     match text.parse() {
-        Ok(mode @ (Mode::Http10 | Mode::Serial | Mode::Pipelined | Mode::EarlyClose | Mode::Http2)) => {
-            Ok(mode)
-        }
+        Ok(mode @ (Mode::Http10 | Mode::Serial | Mode::Pipelined | Mode::EarlyClose)) => Ok(mode),
         _ => Err("write http10, serial, pipelined, early-close or h2".to_owned()),
     }
 }
