@@ -271,7 +271,10 @@ mod tests {
         // The end of the run cuts off different users.
         let ratio = number(&h2, "files") / number(&h1, "files");
         assert!((0.8..1.25).contains(&ratio), "{ratio}: {h1} {h2}");
-        assert_eq!(h2["connections"], 10);
+        // Some begin during the warm-up, and each stays connected.
+        let connections = h2["connections"].as_u64().expect("a number");
+        let standing = h2["table6"]["average_established"].as_f64().expect("a number");
+        assert!(connections <= 10 && (5.0..=10.0).contains(&standing), "{h2}");
         assert_eq!(h2["mode"], "h2");
         let refused =
             said("--server apache-1.3 --mode h2 --connections-per-user 2").expect_err("one connection");
