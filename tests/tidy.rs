@@ -94,7 +94,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "hosts",
         &[
-            "client", "link", "load", "netsim", "runtime", "server", "tcp", "units",
+            "client", "http2", "link", "load", "netsim", "runtime", "server", "tcp", "units",
         ],
     ),
     ("lab", &["chart", "units"]),

@@ -187,11 +187,11 @@ pub(crate) struct HostsFlags {
     #[arg(long, value_name = "LIST", requires = "server", conflicts_with = "users")]
     pub(crate) list: Option<List>,
 
-    /// Protocol mode: http10, serial, pipelined or early-close
+    /// Protocol mode: http10, serial, pipelined, early-close, or h2 (HTTP/2 without TLS, which no server of that time had)
     #[arg(long, value_name = "MODE", default_value = "http10", value_parser = period_mode)]
     pub(crate) mode: Mode,
 
-    /// Connections of a user
+    /// Connections of a user; 1 with h2
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     pub(crate) connections_per_user: u32,
 
@@ -289,9 +289,12 @@ fn study_mode(text: &str) -> Result<StudyMode, String> {
 
 /// A mode of document 000.
 fn period_mode(text: &str) -> Result<Mode, String> {
+    if text == Mode::Http2.name() {
+        return Ok(Mode::Http2);
+    }
     match text.parse() {
         Ok(mode @ (Mode::Http10 | Mode::Serial | Mode::Pipelined | Mode::EarlyClose)) => Ok(mode),
-        _ => Err("write http10, serial, pipelined or early-close".to_owned()),
+        _ => Err("write http10, serial, pipelined, early-close or h2".to_owned()),
     }
 }
 

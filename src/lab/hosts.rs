@@ -14,7 +14,7 @@ use load::surge::Surge;
 use load::webstone::Metrics;
 use serde_json::{Value, json};
 use server::Server;
-use server::config::Config;
+use server::config::{Config, Http2};
 use server::site::Source;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -30,11 +30,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// # Errors
 /// `Usage` for an unknown server or parameter, `System` if the report cannot be written.
 pub(super) fn run(flags: &HostsFlags, voice: &Voice) -> Result<(), Failure> {
+    print(&report(flags, voice.json)?)
+}
+
+fn report(flags: &HostsFlags, is_json: bool) -> Result<String, Failure> {
     let Some(name) = &flags.server else {
-        return print(&if voice.json {
-            parameters_json()
-        } else {
-            parameters_text()
+        return Ok(match is_json {
+            true => parameters_json(),
+            false => parameters_text(),
         });
     };
     let kind = parameters::servers().iter().find(|kind| kind.name == *name);
@@ -54,14 +57,19 @@ pub(super) fn run(flags: &HostsFlags, voice: &Voice) -> Result<(), Failure> {
             outcome.record.troubles
         )));
     }
-    print(&if voice.json {
-        format!("{}\n", line(&scenario, &outcome))
-    } else {
-        text(&scenario, &outcome)
+    Ok(match is_json {
+        true => format!("{}\n", line(&scenario, &outcome)),
+        false => text(&scenario, &outcome),
     })
 }
 
 fn scenario(flags: &HostsFlags, kind: &'static ServerKind) -> Result<Scenario, Failure> {
+    if flags.mode == Mode::Http2 && flags.connections_per_user > 1 {
+        return Err(Failure::Usage(format!(
+            "--connections-per-user {}: with --mode h2, a user has one connection; leave it out",
+            flags.connections_per_user
+        )));
+    }
     let values = Values::of(kind, &flags.set).map_err(|why| Failure::Usage(format!("--set: {why}")))?;
     let surge = || {
         let surge = Surge::new(Parameters::published(Set::Table8), SITE);
@@ -104,6 +112,8 @@ fn service(workload: &Workload) -> Result<Server, Failure> {
     };
     let config = Config {
         idle_timeout: KEEP_ALIVE,
+        // Without TLS, too.
+        http2: Http2::All,
         ..Config::default()
     };
     Server::open(config, source, None, SITE)
@@ -220,4 +230,54 @@ fn parameters_text() -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::lab::Command;
+    use clap::Parser;
+
+    /// The command alone.
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    fn said(words: &str) -> Result<Value, Failure> {
+        let line = Line::try_parse_from(["lab", "hosts"].into_iter().chain(words.split(' ')));
+        match line.expect("flags").command {
+            Command::Hosts(flags) => {
+                let text = report(&flags, true)?;
+                Ok(serde_json::from_str(&text).expect("a line of JSON"))
+            }
+            _ => panic!("another command"),
+        }
+    }
+
+    /// Users of HTTP/2 keep one connection each, and get the files that users of HTTP/1.1 get.
+    #[test]
+    fn users_of_http_2_keep_one_connection_each() {
+        let ten = |mode: &str| {
+            let words = format!(
+                "--server apache-1.3 --users 10 --warmup 2s --duration 5s --set memory_mb=64 --mode {mode}"
+            );
+            said(&words).expect("a simulation")
+        };
+        let [h1, h2] = ["pipelined", "h2"].map(ten);
+        let number = |of: &Value, name: &str| of[name].as_f64().expect("a number");
+        assert!(number(&h2, "files") > 20.0, "{h2}");
+        // The end of the run cuts off different users.
+        let ratio = number(&h2, "files") / number(&h1, "files");
+        assert!((0.8..1.25).contains(&ratio), "{ratio}: {h1} {h2}");
+        // Some begin during the warm-up, and each stays connected.
+        let connections = h2["connections"].as_u64().expect("a number");
+        let standing = h2["table6"]["average_established"].as_f64().expect("a number");
+        assert!(connections <= 10 && (5.0..=10.0).contains(&standing), "{h2}");
+        assert_eq!(h2["mode"], "h2");
+        let refused =
+            said("--server apache-1.3 --mode h2 --connections-per-user 2").expect_err("one connection");
+        assert!(matches!(refused, Failure::Usage(why) if why.contains("one connection; leave it out")));
+    }
 }

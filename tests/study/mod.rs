@@ -308,7 +308,7 @@ fn the_protocols_since_are_measured_with_their_packets() {
         let packets = value("packets", mode, "first_time");
         assert!(packets > first / 1500.0, "{mode}: {packets} packets of {first} B");
     }
-    assert_eq!(found["ledger"].as_array().map(Vec::len), Some(14));
+    assert_eq!(found["ledger"].as_array().map(Vec::len), Some(17));
     let (word, why) = verdict(&found, "si-09");
     // One network decides a claim for every network only if it refutes it.
     assert!(why.starts_with("measured: 1 of 6 networks run: "), "{why}");

@@ -15,6 +15,7 @@ mod lock;
 mod memory;
 pub mod parameters;
 mod processors;
+mod requests;
 mod station;
 pub mod world;
 

@@ -15,6 +15,7 @@ use crate::lock::Lock;
 use crate::memory::{Memory, Reads};
 use crate::parameters::{Concurrency, Values};
 use crate::processors::{Processors, Task};
+use crate::requests::{Input, Protocol};
 use bytes::Bytes;
 use core::net::{Ipv4Addr, SocketAddr};
 use netsim::{Application, Conn, Happened, Work};
@@ -44,7 +45,7 @@ enum Op {
     Release(usize),
     Load(Reads),
     Accept,
-    /// Hands the next request to the session.
+    /// Hands the next request to the session, of HTTP/2 with the frames before it.
     Request,
     Send(Piece),
     Sent,
@@ -61,7 +62,7 @@ struct Served<S: Session> {
     session: Option<S>,
     tx: Tx,
     program: VecDeque<Op>,
-    input: Vec<u8>,
+    input: Input,
     worker: Option<usize>,
     /// Everything sent has entered the send buffer.
     drained: bool,
@@ -122,6 +123,7 @@ pub(crate) struct Station<V: Service> {
     cx: <V::Session as Session>::Cx,
     costs: Costs,
     concurrency: Concurrency,
+    protocol: Protocol,
     workers: Vec<Worker>,
     /// Workers without a connection; the last one to become idle is the first to be used.
     idle: Vec<usize>,
@@ -144,6 +146,7 @@ impl<V: Service> Station<V> {
     pub(crate) fn new(
         service: V,
         concurrency: Concurrency,
+        protocol: Protocol,
         values: &Values,
         files: impl Iterator<Item = (Box<str>, u64)>,
     ) -> Station<V> {
@@ -163,6 +166,7 @@ impl<V: Service> Station<V> {
             service,
             cx,
             concurrency,
+            protocol,
             workers: (0..start).map(worker).collect(),
             idle: (0..start).rev().collect(),
             ended: Vec::new(),
@@ -203,7 +207,7 @@ impl<V: Service> Station<V> {
                 session: None,
                 tx: Tx::default(),
                 program: VecDeque::new(),
-                input: Vec::new(),
+                input: Input::new(self.protocol),
                 worker: None,
                 drained: true,
                 reading: false,
@@ -400,9 +404,12 @@ impl<V: Service> Station<V> {
                 }
             }
             Op::Request => {
-                let request = next_request(&mut served.input);
-                served.asked = path(&request).and_then(|path| self.files.get(path).copied());
-                self.counts.requests += 1;
+                let part = served.input.take();
+                // Frames of HTTP/2 may come without a request, while the answer to another has not begun.
+                if let Some(path) = &part.path {
+                    served.asked = self.files.get(path.as_str()).copied();
+                    self.counts.requests += 1;
+                }
                 served.reading = false;
                 if !mem::replace(&mut served.awake, true) {
                     let reads = self.memory.wake();
@@ -410,7 +417,7 @@ impl<V: Service> Station<V> {
                         served.program.push_back(Op::Load(reads));
                     }
                 }
-                self.tell(conn, Event::Bytes(&request), now);
+                self.tell(conn, Event::Bytes(&part.bytes), now);
             }
             Op::Sent => self.tell(conn, Event::Sent, now),
             Op::Eof => self.tell(conn, Event::Eof, now),
@@ -567,7 +574,7 @@ impl<V: Service> Station<V> {
         if !served.reading {
             return false;
         }
-        if has_request(&served.input) {
+        if served.input.has_part() {
             served
                 .program
                 .push_back(Op::Run(Task::ReadingRequests, self.costs.reading));
@@ -656,7 +663,7 @@ impl<V: Service> Application for Station<V> {
             Happened::Opened(conn) => self.opened(conn),
             Happened::Data(conn, bytes) => {
                 if let Some(served) = self.conns.get_mut(&conn) {
-                    served.input.extend(bytes);
+                    served.input.extend(&bytes);
                     if served.input.len() > INPUT_MAX {
                         work.abort(conn);
                     } else if served.program.is_empty() {
@@ -726,26 +733,6 @@ impl<V: Service> Application for Station<V> {
         }
         self.dispatch(work, now);
     }
-}
-
-/// Whether a whole request is there.
-fn has_request(input: &[u8]) -> bool {
-    input.windows(4).any(|four| four == b"\r\n\r\n")
-}
-
-/// Takes the first request.
-fn next_request(input: &mut Vec<u8>) -> Vec<u8> {
-    let end = input
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .map_or(input.len(), |at| at + 4);
-    input.drain(..end).collect()
-}
-
-/// The path of a request.
-fn path(request: &[u8]) -> Option<&str> {
-    let text = core::str::from_utf8(request).ok()?;
-    text.split(' ').nth(1)
 }
 
 /// The output; `None` if a file is shorter than announced.

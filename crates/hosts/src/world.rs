@@ -5,10 +5,11 @@
 
 use crate::parameters::{ServerKind, Values, hosts};
 use crate::processors::{Spent, Task};
+use crate::requests::Protocol;
 use crate::station::{Counts, Station};
 use client::plan::Mode;
 use client::session::{Ending, Version};
-use load::crew::{Crew, Model, Setup};
+use load::crew::{Crew, Model, Setup, Sharing};
 use load::plan::{Layout, Population};
 use load::record::Record;
 use load::replies::Accept;
@@ -31,6 +32,8 @@ const STAGGER: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(5);
 /// Files that the users of one simulation may request.
 const STEPS_MAX: usize = 1_000_000;
+/// Requests that a user of HTTP/2 may have outstanding, as in `weir load`.
+const STREAMS_MAX: u32 = 100;
 /// Largest size of a window that is counted apart, in segments, in [`Outcome::windows_up_to`].
 const WINDOW_MAX: usize = 64;
 
@@ -85,9 +88,9 @@ pub struct Scenario {
     pub workload: Workload,
     /// By whom.
     pub who: Who,
-    /// How users use connections.
+    /// How users use connections. With HTTP/2, without TLS, each user has one.
     pub mode: Mode,
-    /// Connections of a user.
+    /// Connections of a user; ignored with HTTP/2.
     pub lanes: u32,
     /// Time before measuring begins.
     pub warmup: Duration,
@@ -213,7 +216,12 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
         .files
         .iter()
         .map(|file| (file.path.clone(), file.bytes.unwrap_or(0)));
-    let mut station = Station::new(service, scenario.server.concurrency, values, files);
+    let protocol = match scenario.mode {
+        Mode::Http2 => Protocol::Http2,
+        _ => Protocol::Http1,
+    };
+    let concurrency = scenario.server.concurrency;
+    let mut station = Station::new(service, concurrency, protocol, values, files);
     if matches!(scenario.workload, Workload::Webstone(_)) {
         // As document 002 says of its runs.
         station.preload();
@@ -288,6 +296,24 @@ fn setup(scenario: &Scenario, work: Arc<Work>) -> Setup {
         _ => Version::Http11,
     };
     let span = scenario.warmup + scenario.duration;
+    let is_shared = scenario.mode == Mode::Http2;
+    let sharing = is_shared.then(|| {
+        Arc::new(Sharing {
+            streams_max: STREAMS_MAX as usize,
+            users: 1,
+            scheme: "http",
+            authority: "server".to_owned(),
+            fields: vec![("user-agent".to_owned(), "SURGE".to_owned())],
+            content: None,
+        })
+    });
+    // A line for each request that a user may have outstanding, as `weir load` has.
+    let widest = work.objects.iter().map(|files| files.len().saturating_sub(1));
+    let widest = u32::try_from(widest.max().unwrap_or(0)).unwrap_or(u32::MAX);
+    let lanes = match is_shared {
+        true => widest.clamp(1, STREAMS_MAX),
+        false => scenario.lanes,
+    };
     Setup {
         work,
         mode: scenario.mode,
@@ -301,8 +327,8 @@ fn setup(scenario: &Scenario, work: Arc<Work>) -> Setup {
         timeout: Duration::from_secs(600),
         verify: false,
         unseen_from: u64::MAX,
-        lanes: scenario.lanes,
-        sharing: None,
+        lanes,
+        sharing,
         secured: false,
         script: None,
         started: 0,

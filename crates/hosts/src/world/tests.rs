@@ -4,7 +4,7 @@ use super::*;
 use crate::parameters::servers;
 use load::parameters::{Parameters, Set};
 use server::Server;
-use server::config::Config;
+use server::config::{Config, Http2};
 use server::site::Source;
 use units::UnixTime;
 
@@ -26,6 +26,7 @@ fn service(work: &Work) -> Server {
     };
     let config = Config {
         idle_timeout: Duration::from_secs(15),
+        http2: Http2::All,
         ..Config::default()
     };
     Server::open(config, source, None, Seed(1)).expect("a server")
@@ -64,7 +65,13 @@ fn scenario(server: &str, changes: &[(&str, f64)], workload: Workload, who: Who,
 
 fn outcome(scenario: &Scenario) -> Outcome {
     let outcome = run(scenario, service(&scenario.workload.work())).expect("an outcome");
-    assert_eq!(outcome.record.errors(), 0, "{:?}", outcome.record.troubles);
+    assert_eq!(
+        outcome.record.errors(),
+        0,
+        "{:?} {:?}",
+        outcome.record.troubles,
+        outcome.record.breach
+    );
     assert_eq!(
         outcome.record.unfinished, 0,
         "{} {:?}",
@@ -91,7 +98,13 @@ fn line(name: &str, outcome: &Outcome) -> String {
 #[test]
 fn worlds_are_the_same_on_every_machine() {
     let mut text = String::new();
-    for mode in [Mode::Http10, Mode::Serial, Mode::Pipelined, Mode::EarlyClose] {
+    for mode in [
+        Mode::Http10,
+        Mode::Serial,
+        Mode::Pipelined,
+        Mode::EarlyClose,
+        Mode::Http2,
+    ] {
         let one = scenario("apache-1.3", &[], surge(), Who::Users(20), mode);
         text += &line(mode.name(), &outcome(&one));
     }

@@ -329,7 +329,7 @@ fn the_protocols_since_are_judged_only_with_their_study_and_counted_apart() {
         .expect("a study")
     };
     let alone = ledger(&[study()]);
-    assert_eq!(alone.len(), 14);
+    assert_eq!(alone.len(), 17);
     assert!(alone.iter().all(Entry::is_since));
     // The source comes with the evidence.
     assert!(
@@ -346,8 +346,8 @@ fn the_protocols_since_are_judged_only_with_their_study_and_counted_apart() {
     );
     let both = ledger(&[qos.expect("a study"), study()]);
     let (documents, since) = apart(&both);
-    assert_eq!((documents.len(), since.len()), (41, 14));
-    assert!(counts(&since).contains(&(Verdict::NotJudged, 14)));
+    assert_eq!((documents.len(), since.len()), (41, 17));
+    assert!(counts(&since).contains(&(Verdict::NotJudged, 17)));
 }
 
 /// Declared kinds keep their verdict at the bound; a number at its bound is borderline; one clear of it is not.

@@ -114,11 +114,11 @@ fn texts_stand_in_commands_with_the_parameters_of_the_arm() {
 
 /// Runs of seconds, as the plan says: what the help and the documents promise.
 #[test]
-fn the_protocols_since_take_ten_minutes_or_thirty_five() {
+fn the_protocols_since_take_ten_minutes_or_forty() {
     let (name, text) = EMBEDDED[5];
     assert_eq!(name, crate::document::SINCE);
     let plan = Plan::parse(name, text).expect("a plan");
-    for (size, minutes_max) in [(Size::Quick, 10.0), (Size::Full, 35.0)] {
+    for (size, minutes_max) in [(Size::Quick, 10.0), (Size::Full, 40.0)] {
         let seconds = |is_live: bool| -> f64 {
             let runs = plan.runs(size);
             let arms = runs.iter().map(|run| &plan.arms[run.arm]);

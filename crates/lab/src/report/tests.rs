@@ -384,12 +384,12 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
     let of_alone = ledger(&alone);
     let material_alone = material(&alone, &of_alone, Raw::Files);
     let html = page(&material_alone);
-    assert!(html.contains("<h1>The protocols since, 14 claims</h1>") && !html.contains("Five documents"));
+    assert!(html.contains("<h1>The protocols since, 17 claims</h1>") && !html.contains("Five documents"));
     assert!(html.contains("Source: RFC 9114 sections 1.1 and 1.2") && !html.contains("In the document: "));
-    assert!(html.contains("No run has tested these 14 claims yet."));
+    assert!(html.contains("No run has tested these 17 claims yet."));
     let markdown = super::text(&material_alone);
     assert!(
-        markdown.starts_with("# The protocols since, 14 claims\n"),
+        markdown.starts_with("# The protocols since, 17 claims\n"),
         "{markdown}"
     );
     assert!(!markdown.contains("studies that were not selected"));
@@ -397,16 +397,16 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
     let of_both = ledger(&both);
     let material_both = material(&both, &of_both, Raw::Files);
     let html = page(&material_both);
-    assert!(html.contains("<h1>Five documents, 41 claims, and 14 on the protocols since</h1>"));
-    assert!(html.contains("<h2>The protocols since: 14 claims</h2>"));
+    assert!(html.contains("<h1>Five documents, 41 claims, and 17 on the protocols since</h1>"));
+    assert!(html.contains("<h2>The protocols since: 17 claims</h2>"));
     let json = json(&material_both);
     assert_eq!(json["verdicts"]["not judged"], 39);
-    assert_eq!(json["verdicts_since"]["not judged"], 14);
+    assert_eq!(json["verdicts_since"]["not judged"], 17);
     let markdown = super::text(&material_both);
     let parts = [
         "- reproduced: 2\n",
         "\nThe protocols since:\n\n- reproduced: 0\n",
-        "## The protocols since: 14 claims",
+        "## The protocols since: 17 claims",
     ];
     let places: Vec<usize> = parts
         .iter()
@@ -414,7 +414,7 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
         .collect();
     assert!(places.is_sorted(), "{places:?}");
     assert!(snippet(&material_both).starts_with(
-        "Of 41 claims: 2 reproduced; 39 not judged. Of 14 claims on the protocols since: 14 not judged (weir 0"
+        "Of 41 claims: 2 reproduced; 39 not judged. Of 17 claims on the protocols since: 17 not judged (weir 0"
     ));
 }
 
@@ -457,7 +457,7 @@ fn the_simulation_of_the_protocols_since_is_not_of_then() {
     let all = conclusion::sentences(&studies[0], &entries);
     assert_eq!(
         all[0],
-        "Of 14 claims, 0 hold on this machine; of 2 that the simulation decides, 2 hold there."
+        "Of 17 claims, 0 hold on this machine; of 2 that the simulation decides, 2 hold there."
     );
     assert!(
         all[1].starts_with("On at least one network, one connection saves fewer packets"),
