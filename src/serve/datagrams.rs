@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use quic::endpoint::Shared;
 use quic::{Limits, identifiers};
 use runtime::datagram::{self, Handle, Others, Relay, Siblings};
-use runtime::listen::{Address, Listener};
+use runtime::listen::{self, Address, Listener};
 use runtime::machine;
 use runtime::process::inherit;
 use server::Server;
@@ -54,6 +54,13 @@ pub(super) struct Sockets {
     relays: Vec<Relay>,
     /// With worker processes, the way to the inbox of each, and the inbox.
     inboxes: Vec<(Relay, Relay)>,
+}
+
+impl Sockets {
+    /// Their address.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
 }
 
 /// Why this strategy cannot serve HTTP/3; `None` if it can.
@@ -223,12 +230,21 @@ fn open(
 /// An error about a UDP port that cannot be had, and what to do.
 fn not_bound(address: SocketAddr, error: &io::Error) -> Failure {
     let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => "stop the program that uses the port, or set `http3 = false`",
+        io::ErrorKind::AddrInUse => {
+            let owner = listen::owner_of_datagrams(address);
+            let who = owner.map_or_else(|| "another program".to_owned(), |owner| owner.to_string());
+            format!(
+                "{who} uses the port; if that is a Weir that finishes its responses, wait until it has ended (a second TERM ends it \
+                 at once), or, if the process after it has crashed, have it start that again by SIGUSR2; otherwise stop that program, \
+                 or set `http3 = false`"
+            )
+        }
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 need CAP_NET_BIND_SERVICE, and an upgrade in place has only the rights of the program before it; \
              restart Weir with that right, or set `http3 = false`"
+                .to_owned()
         }
-        _ => "set `http3 = false` to serve without HTTP/3",
+        _ => "set `http3 = false` to serve without HTTP/3".to_owned(),
     };
     Failure::System(format!(
         "cannot receive UDP at {address} for HTTP/3: {error}; {advice}"
@@ -471,6 +487,27 @@ impl Datagrams {
         self.served
             .iter()
             .for_each(|one| one.handle.leave(successor, A_DAY));
+    }
+
+    /// A program starts in place of the successor, which has died. See [`Handle::expect`].
+    pub(super) fn expect(&self) {
+        self.served.iter().for_each(|one| one.handle.expect());
+    }
+
+    /// The program that was expected receives from the sockets. See [`Handle::follow`].
+    pub(super) fn follow(&self) {
+        let successor = self.successor();
+        self.served.iter().for_each(|one| one.handle.follow(successor));
+    }
+
+    /// The successor has died, or the one that was expected has failed. See [`Handle::take_back`].
+    pub(super) fn take_back(&self) {
+        self.served.iter().for_each(|one| one.handle.take_back());
+    }
+
+    /// Ends all threads whose sockets an earlier program has, too. See [`Handle::leave_to_others`].
+    pub(super) fn leave_to_earlier(&self) {
+        self.served.iter().for_each(|one| one.handle.leave_to_others());
     }
 
     /// Ends all threads now.

@@ -264,6 +264,26 @@ impl Drivers {
         self.datagrams.share()
     }
 
+    /// See [`Datagrams::expect`].
+    pub(super) fn expect_datagrams(&self) {
+        self.datagrams.expect();
+    }
+
+    /// See [`Datagrams::follow`].
+    pub(super) fn follow_datagrams(&self) {
+        self.datagrams.follow();
+    }
+
+    /// See [`Datagrams::take_back`].
+    pub(super) fn take_datagrams_back(&self) {
+        self.datagrams.take_back();
+    }
+
+    /// See [`Datagrams::leave_to_earlier`].
+    pub(super) fn leave_datagrams_to_earlier(&self) {
+        self.datagrams.leave_to_earlier();
+    }
+
     /// Open connections of all strategies.
     pub(super) fn open(&self) -> usize {
         self.all().map(Handle::open).sum::<usize>() + self.datagrams.open()

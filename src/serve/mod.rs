@@ -8,6 +8,7 @@
 //!                │ ───── USR2: start the new program ──▶ RUNNING until the new program serves, then
 //!                │                       RETIRING ── idle connections may send one more request ──▶ DRAINING
 //!                │                                   (until a second before the grace ends, or TERM or INT)
+//!                │                       meanwhile, if the new program has crashed, USR2: start it again
 //!                │ TERM, INT
 //!                ▼
 //!            DRAINING ── all done, grace over, or a second TERM or INT ──▶ CLOSING THE LOG
@@ -61,7 +62,7 @@ use runtime::listen::{Listening, Sockets};
 use runtime::memory::{Bound, Budget};
 use runtime::process::inherit::{Predecessor, Program};
 use runtime::process::notify;
-use runtime::process::prefork::Member;
+use runtime::process::prefork::{Member, Succession};
 use runtime::shaping::Shaping;
 use runtime::signal::{Signal, Signals};
 use runtime::strategy::{Io, Limits};
@@ -79,7 +80,7 @@ use strategy::{choose, choose_all};
 use tls::{Tls, Watch};
 use traces::{Exporter, Target};
 use units::{Duration, Instant, Seed, UnixTime};
-use upgrade::Upgrade;
+use upgrade::{Outcome, Upgrade};
 use versions::{To, Turn};
 
 /// `Last-Modified` of the embedded site. Fixed, so that a rebuild does not invalidate client caches.
@@ -233,7 +234,7 @@ fn serve(
         certificates: tls::shown(tls.as_deref()),
         ..about(workers.in_words(), None)
     });
-    let upgrade = Upgrade::new(program, workers.sockets(), rights.bounds()).with_datagrams(handed_on);
+    let mut upgrade = Upgrade::new(program, workers.sockets(), handed_on, rights.bounds());
     let served = workers
         .serving()
         .iter()
@@ -260,7 +261,7 @@ fn serve(
     announce(&started, voice);
     match predecessor.take() {
         // The predecessor notifies the service manager, which does not accept messages of this process yet.
-        Some(predecessor) => predecessor.ready(),
+        Some(predecessor) => upgrade.follows(predecessor.ready(&over_udp)),
         None => manager::serves(None),
     }
     let mut operator = Operator {
@@ -527,9 +528,8 @@ impl Role {
     }
 
     fn beat(&mut self, now: Instant) {
-        if let Role::Whole { heart, upgrade, .. } = self {
+        if let Role::Whole { heart, .. } = self {
             heart.beat(now);
-            upgrade.watch_over();
         }
     }
 }
@@ -576,10 +576,15 @@ impl Operator<'_> {
             match signal {
                 Some(Signal::Stop) => {
                     if let Role::Whole { upgrade, .. } = &mut self.role {
-                        upgrade.give_up("this process was told to stop");
+                        upgrade.stop();
                         manager::stopping();
                     }
                     self.answer_no_more(signals);
+                    // An earlier program has the UDP sockets alone then, and can give them to another: this process, which
+                    // drains, would refuse the new peers of that.
+                    if self.member().is_some_and(Member::is_orphan) {
+                        workers.leave_datagrams_to_earlier();
+                    }
                     // A surplus worker process ends; the others take its connections.
                     if self.member().is_some_and(|member| !member.are_all_leaving()) {
                         return self.drain(signals, workers);
@@ -620,7 +625,7 @@ impl Operator<'_> {
                 tending.go_on(clock::now(), clock::wall());
             }
             if let Role::Whole { upgrade, heart, .. } = &mut self.role {
-                if let Some(pid) = upgrade.look(clock::now()) {
+                if let Some(Outcome::Serves(pid, _)) = upgrade.look(clock::now()) {
                     tracing::info!("upgraded: process {pid} serves");
                     manager::followed_by(pid);
                     // The new process feeds the watchdog now.
@@ -875,6 +880,10 @@ impl Operator<'_> {
         }
         let until = clock::now() + grace;
         workers.retire();
+        // The parent may have more news already.
+        if self.member().is_some() {
+            self.follow_up(Some(Signal::Upgrade), workers);
+        }
         let span = grace - LAST_ANSWERS.min(grace / 2);
         self.take_last_questions(signals, workers, span)?;
         self.finish(signals, workers, until.since(clock::now()))
@@ -893,11 +902,58 @@ impl Operator<'_> {
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
             self.role.beat(clock::now());
+            self.follow_up(signal, workers);
             if signal == Some(Signal::Stop) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// While this process drains: looks after the process that has followed it, if one has. If that has crashed, SIGUSR2 starts
+    /// another with the same sockets.
+    fn follow_up(&mut self, signal: Option<Signal>, workers: &Drivers) {
+        match &mut self.role {
+            Role::Member(member) if signal == Some(Signal::Upgrade) => match member.succession() {
+                Some(Succession::Serves) => workers.follow_datagrams(),
+                Some(Succession::Died) => workers.take_datagrams_back(),
+                Some(Succession::Expected) => workers.expect_datagrams(),
+                None => {}
+            },
+            Role::Member(_) => {}
+            Role::Whole { upgrade, .. } => {
+                match signal {
+                    Some(Signal::Stop) => upgrade.stop(),
+                    Some(Signal::Upgrade) => {
+                        let was_bereft = upgrade.is_bereft();
+                        let secret = tls::hand_on(self.tls.as_deref());
+                        let share = || {
+                            workers.expect_datagrams();
+                            workers.share_datagrams()
+                        };
+                        upgrade.begin(&secret, share, |why| self.rights.hint(why));
+                        if was_bereft && !upgrade.is_underway() {
+                            workers.take_datagrams_back();
+                        }
+                    }
+                    _ => {}
+                }
+                match upgrade.look(clock::now()) {
+                    Some(Outcome::Serves(pid, _)) => {
+                        tracing::info!("started again: process {pid} serves");
+                        manager::followed_by(pid);
+                        workers.follow_datagrams();
+                    }
+                    Some(Outcome::Died) => workers.take_datagrams_back(),
+                    Some(Outcome::Released) | None => {}
+                }
+            }
+        }
+    }
+
+    /// Whether another process is starting in place of one that has died. It needs this one until it serves.
+    fn is_needed(&self) -> bool {
+        matches!(&self.role, Role::Whole { upgrade, .. } if upgrade.is_underway())
     }
 
     fn drain(&mut self, signals: &mut Signals, workers: &Drivers) -> Result<Instant, Failure> {
@@ -930,11 +986,12 @@ impl Operator<'_> {
     ) -> Result<Instant, Failure> {
         let mut until = clock::now() + grace;
         workers.drain(grace);
-        while !workers.is_finished() {
+        while !workers.is_finished() || self.is_needed() {
             let signal = signals
                 .wait(Some(DRAIN_TICK))
                 .map_err(|error| refused("poll", &error))?;
             self.role.beat(clock::now());
+            self.follow_up(signal, workers);
             if signal == Some(Signal::Stop) {
                 self.cut_off(workers);
                 workers.stop();

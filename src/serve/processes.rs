@@ -38,7 +38,7 @@ use super::sockets::{self, Given};
 use super::strategy::{Choice, Group, choose, choose_all};
 use super::tls::{self, Tls, Watch};
 use super::traces::{Exporter, Target};
-use super::upgrade::{self, Upgrade};
+use super::upgrade::{self, Outcome, Upgrade};
 use super::versions::{self, To, Turn};
 use super::{
     AccessLogs, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
@@ -53,7 +53,7 @@ use runtime::listen::{Address, Listener, Listening};
 use runtime::memory::Budget;
 use runtime::process::inherit::{Forwarding, Predecessor, Program};
 use runtime::process::notify;
-use runtime::process::prefork::{Member, News, Prefork, Size};
+use runtime::process::prefork::{Member, News, Prefork, Size, Succession};
 use runtime::signal::Signal;
 use runtime::{clock, machine};
 use serde_json::Value;
@@ -62,6 +62,7 @@ use server::config::{Concurrency, Config};
 use server::connection_limit::{Among, Peers};
 use server::counters::{Board, Readings};
 use server::{About, Additions, Purges};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
 
@@ -76,8 +77,6 @@ const DEATHS_AT_START: u32 = 5;
 const WAITING_MAX: usize = 32;
 /// Time beyond their grace after which members are killed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a draining server looks whether the process that took over still runs.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs `weir serve` until it exits. `predecessor` is taken once all members serve.
 ///
@@ -151,9 +150,9 @@ pub(super) fn run(
     let upgrade = Upgrade::new(
         program,
         listeners.iter().map(Listener::sockets).collect(),
+        datagrams::hand_on(&datagrams),
         rights.bounds(),
-    )
-    .with_datagrams(datagrams::hand_on(&datagrams));
+    );
     let mut founder = Founder {
         flags,
         voice,
@@ -211,7 +210,7 @@ pub(super) fn run(
     announce(&started, voice);
     match founder.predecessor.take() {
         // The predecessor notifies the service manager, which does not accept messages of this process yet.
-        Some(predecessor) => predecessor.ready(),
+        Some(predecessor) => founder.upgrade.follows(predecessor.ready(&over_udp)),
         None => manager::serves(None),
     }
     machine::let_go_of_program();
@@ -448,11 +447,12 @@ impl Founder<'_> {
             self.heart.beat(clock::now());
             self.adapt();
             self.look_after_certificates();
-            if let Some(pid) = self.upgrade.look(clock::now()) {
+            if let Some(Outcome::Serves(pid, over_udp)) = self.upgrade.look(clock::now()) {
                 tracing::info!("upgraded: process {pid} serves");
                 manager::followed_by(pid);
                 // The new process feeds the watchdog now.
                 self.heart = Heart::start(None, clock::now());
+                self.keep_datagrams(&over_udp);
                 return self.leave(Signal::Upgrade, Duration::ZERO);
             }
             let news = match news {
@@ -461,8 +461,10 @@ impl Founder<'_> {
             };
             match news {
                 News::Wanted(Signal::Stop) => {
-                    self.upgrade.give_up("this process was told to stop");
+                    self.upgrade.stop();
                     manager::stopping();
+                    self.keep_datagrams(&[]);
+                    self.upgrade.let_go();
                     return self.leave(Signal::Stop, self.config.drain_delay);
                 }
                 // `reload` reports its own failure.
@@ -653,24 +655,24 @@ impl Founder<'_> {
         self.prefork.watch_nothing_else();
         self.control = None;
         self.waiting.clear();
-        // From here on, only members hold the sockets; they close them when they drain.
+        // From here on, only members hold the sockets, which close them when they drain, and what has to do with upgrades.
         self.listeners.clear();
-        self.datagrams.clear();
-        self.forwarding = Forwarding::default();
-        self.upgrade.let_go();
         let grace = self.config.grace;
         let mut until = clock::now() + delay + grace + LOG_GRACE + PATIENCE;
         say_stopping(usize::try_from(self.prefork.open()).unwrap_or(usize::MAX), grace);
         self.prefork.ask(why);
-        while self.prefork.members().next().is_some() {
+        // One that starts in place of one that has died needs this one until it serves.
+        while self.prefork.members().next().is_some() || self.upgrade.is_underway() {
             let left = Some(until.since(clock::now()));
-            let look = self.upgrade.is_followed().then_some(LOOK);
+            let look = (why == Signal::Upgrade).then_some(upgrade::TICK);
             let patience = [left, self.heart.patience(clock::now()), look];
             let news = self.wait(patience.into_iter().flatten().min())?;
             self.heart.beat(clock::now());
-            self.upgrade.watch_over();
+            self.follow_up();
             match news {
+                News::Wanted(Signal::Upgrade) => self.start_again(),
                 News::Wanted(Signal::Stop) => {
+                    self.upgrade.stop();
                     tracing::warn!(
                         "stopping at once: {} connections are cut off",
                         self.prefork.open()
@@ -678,7 +680,7 @@ impl Founder<'_> {
                     self.prefork.ask(Signal::Stop);
                     until = clock::now() + LOG_GRACE + PATIENCE;
                 }
-                News::Nothing if clock::now() >= until => {
+                News::Nothing if clock::now() >= until && self.prefork.members().next().is_some() => {
                     tracing::error!("killing worker processes: they did not end in time");
                     self.prefork.kill();
                     until = clock::now() + PATIENCE;
@@ -687,6 +689,52 @@ impl Founder<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Founder<'_> {
+    /// Keeps what another successor needs to have datagrams at these addresses, if the one that serves there dies. Closes the rest:
+    /// members must see where nobody passes datagrams on.
+    fn keep_datagrams(&mut self, addresses: &[SocketAddr]) {
+        self.datagrams.retain(|one| addresses.contains(&one.address()));
+        self.forwarding
+            .channels
+            .retain(|(address, ..)| addresses.contains(address));
+    }
+
+    /// While members drain: looks after the process that has followed this one.
+    fn follow_up(&mut self) {
+        match self.upgrade.look(clock::now()) {
+            Some(Outcome::Serves(pid, over_udp)) => {
+                tracing::info!("started again: process {pid} serves");
+                manager::followed_by(pid);
+                self.keep_datagrams(&over_udp);
+                self.prefork.tell_of(Succession::Serves);
+            }
+            Some(Outcome::Died) => {
+                if !self.upgrade.is_bereft() {
+                    self.keep_datagrams(&[]);
+                }
+                self.prefork.tell_of(Succession::Died);
+            }
+            Some(Outcome::Released) => self.keep_datagrams(&[]),
+            None => {}
+        }
+    }
+
+    /// SIGUSR2 while members drain: if the process that has followed this one has died, starts another with the same sockets.
+    fn start_again(&mut self) {
+        let was_bereft = self.upgrade.is_bereft();
+        if was_bereft {
+            // Before it has connections.
+            self.prefork.tell_of(Succession::Expected);
+        }
+        let secret = tls::hand_on(self.tls.as_deref());
+        let share = || datagrams::share(&self.datagrams, &self.forwarding);
+        self.upgrade.begin(&secret, share, |why| self.rights.hint(why));
+        if was_bereft && !self.upgrade.is_underway() {
+            self.prefork.tell_of(Succession::Died);
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //! peers may, and they must.
 
 use crate::serve::on_every_strategy;
-use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::process::{Launch, Server, Strategy, eventually, signal, within};
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
+use crate::serve::upgrade::{ENDING, Line, pid_of};
 use crate::serve::wire::{Connection, End};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,8 +21,12 @@ const RULES: &str = "access-log = \"-\"\nlog-format = \"json\"\nheader-timeout =
     proxy-protocol = true\ntrusted = \"127.0.0.0/8\"\n[[access]]\npath = \"/near/*\"\nallow = \"192.0.2.0/24\"\n";
 
 fn launch(strategy: Strategy) -> (Server, Tree) {
+    launch_with(strategy, RULES)
+}
+
+fn launch_with(strategy: Strategy, rules: &str) -> (Server, Tree) {
     let tree = Tree::with(&[("site/near/a.txt", "near"), ("site/a.txt", "a file")]);
-    let file = tree.write("weir.toml", format!("root = \"site\"\n{RULES}"));
+    let file = tree.write("weir.toml", format!("root = \"site\"\n{rules}"));
     let server = Launch::new(strategy)
         .args(["--config".as_ref(), file.as_os_str()])
         .args(["--listen", "[::1]:0"])
@@ -37,6 +42,37 @@ fn addresses(server: &Server) -> [SocketAddr; 2] {
             .expect("an address");
         text.parse().expect("an address")
     })
+}
+
+/// Half of the header has arrived when an upgrade replaces the server: its next response is the last, as that of others.
+#[test]
+fn who_is_announced_during_an_upgrade_is_told_to_go() {
+    let (server, _tree) = launch_with(Strategy::LOOPS, &RULES.replace("3s", "1h"));
+    let [near, _] = addresses(&server);
+    let mut connection = Connection::open(near);
+    connection.send(&V1[..9]);
+    // Each has been read by then.
+    for _ in 0..32 {
+        let mut other = Connection::open(near);
+        other.send([V1, ASK].concat());
+        assert_eq!(other.receive("GET").status, 200);
+    }
+    let mut line = Line::of(server);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    connection.send(&V1[9..]);
+    eventually("its last answer, which says so", || {
+        connection.send(ASK);
+        let answer = connection.receive("GET");
+        assert_eq!(answer.text(), "near");
+        answer.closes().then_some(())
+    });
+    drop(connection);
+    within(ENDING, "the old one ends", || line.first.has_ended());
+    line.stop();
 }
 
 const ASK: &[u8] = b"GET /near/a.txt HTTP/1.1\r\nHost: a\r\n\r\n";

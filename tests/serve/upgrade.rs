@@ -3,7 +3,7 @@
 use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually, signal, within};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, head};
-use crate::serve::{on_every_strategy, where_workers_are_processes};
+use crate::serve::{frames, on_every_strategy, on_strategy, where_workers_are_processes};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -277,6 +277,199 @@ fn a_successor_that_crashes_is_reported_and_weir_starts_again(strategy: Strategy
     assert_eq!(again.stop(), 0);
 }
 
+/// Has the newest, which serves in place of the first, die, and waits until the first says so for the `crashes`th time.
+pub(crate) fn crash(line: &Line, crashes: usize) {
+    signal(line.newest, "KILL");
+    let report = format!("the new process {} has ended (signal: 9 (SIGKILL))", line.newest);
+    eventually("the report", || {
+        let said = line.first.stderr();
+        let remedy = format!("send SIGUSR2 to this process ({})", line.first.pid());
+        (said.contains(&report) && said.matches(&remedy).count() == crashes).then_some(())
+    });
+}
+
+/// Has the first followed by another, with a connection that keeps it.
+fn followed(strategy: Strategy, tree: &Tree) -> (Line, Connection) {
+    let launch = Launch::new(strategy).root(tree.path());
+    let mut line = Line::of(launch.args(["--grace", "1h"]).start());
+    let mut kept = line.first.connect();
+    assert_eq!(kept.get("/a.txt").status, 200);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    (line, kept)
+}
+
+/// Waits until the first of a line has ended well, which answers on `kept` until then.
+fn end_of_first(line: &mut Line, mut kept: Connection) {
+    eventually("the last answer of the old one", || {
+        let answer = kept.get("/a.txt");
+        assert_eq!(answer.text(), "content");
+        answer.closes().then_some(())
+    });
+    kept.expect_close();
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+}
+
+fn is_refused(address: SocketAddr) {
+    let refused = TcpStream::connect(address).expect_err("nobody listens");
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+/// As often as it is needed. Who is connected to the old one is not cut off, and no client waits where nobody serves.
+fn one_signal_starts_again_what_has_crashed(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let (mut line, kept) = followed(strategy, &tree);
+    let address = line.first.address;
+    line.first.signal("USR2");
+    let serves = format!(
+        "SIGUSR2 ignored: process {} serves in place of this one",
+        line.newest
+    );
+    eventually("a word on who serves", || {
+        line.first.stderr().contains(&serves).then_some(())
+    });
+    for crashes in 1..=2 {
+        crash(&line, crashes);
+        is_refused(address);
+        line.first.signal("USR2");
+        line.newest = pid_of(&line.next_start());
+        for _ in 0..8 {
+            ask(address, "content").expect("it serves");
+        }
+    }
+    end_of_first(&mut line, kept);
+    ask(address, "content").expect("the new one has the sockets alone");
+    // It is a server as any other.
+    under_load(address, "content", |answered| {
+        more(answered, 50);
+        line.upgrade();
+        more(answered, 50);
+    });
+    line.stop();
+    is_refused(address);
+}
+
+/// What is started anew has the address alone, and the old one says who has it.
+fn a_new_start_beside_the_old_one_is_not_disturbed(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let (mut line, kept) = followed(strategy, &tree);
+    let address = line.first.address;
+    crash(&line, 1);
+    let mut again = Launch::at(strategy, &address.to_string())
+        .root(tree.path())
+        .start();
+    line.first.signal("USR2");
+    let refusal = format!("not started again: cannot listen on {address}: Address already in use");
+    eventually("the refusal", || {
+        line.first.stderr().contains(&refusal).then_some(())
+    });
+    assert!(
+        line.first
+            .stderr()
+            .contains("another program listens there by now")
+    );
+    for _ in 0..8 {
+        ask(address, "content").expect("the new start serves");
+    }
+    end_of_first(&mut line, kept);
+    assert_eq!(again.stop(), 0);
+    // It was killed.
+    line.newest = line.first.pid();
+}
+
+/// The old one has the sockets, but keeps nobody from an address that was given up in order.
+fn a_stop_of_the_new_one_closes_the_address(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let (mut line, kept) = followed(strategy, &tree);
+    let address = line.first.address;
+    signal(line.newest, "TERM");
+    within(ENDING, "it ends", || has_ended(line.newest).then_some(()));
+    is_refused(address);
+    line.first.signal("USR2");
+    eventually("a word on what to do", || {
+        let said = line.first.stderr();
+        let word = "SIGUSR2 ignored: this process has no listening sockets any more";
+        (said.contains(word) && said.contains("start Weir again")).then_some(())
+    });
+    end_of_first(&mut line, kept);
+    line.newest = line.first.pid();
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A connection on which the first bytes were sent already.
+struct Begun {
+    stream: TcpStream,
+    sent: usize,
+}
+
+impl Read for Begun {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Begun {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let (sent, rest) = bytes.split_at(self.sent.min(bytes.len()));
+        self.sent -= sent.len();
+        self.stream.write_all(rest)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// Who has just connected is answered by the old one, whatever he speaks, and then told to go. Half of what begins a connection
+/// has arrived when the new one takes over.
+fn who_is_about_to_ask_is_answered_and_told(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "content")]);
+    let launch = Launch::new(strategy).root(tree.path());
+    let mut line = Line::of(
+        launch
+            .args(["--grace", "1h", "--header-timeout", "1h", "--http2", "all"])
+            .start(),
+    );
+    let asked = head("GET", "/a.txt", &[]);
+    let (begun, rest) = asked.split_at(7);
+    let mut http1 = line.first.connect();
+    http1.send(begun);
+    let mut raw = TcpStream::connect(line.first.address).expect("a connection");
+    raw.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    raw.write_all(&PREFACE[..7]).expect("a send");
+    // Each has been read: the worker that has it is done with the turn in which it came.
+    let mut others: Vec<Connection> = (0..32).map(|_| line.first.connect()).collect();
+    for other in &mut others {
+        assert_eq!(other.get("/a.txt").status, 200);
+    }
+    drop(others);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    http1.send(rest);
+    assert_eq!(http1.receive("GET").text(), "content");
+    let mut http2 = frames::Client::new(Begun { stream: raw, sent: 7 });
+    let stream = http2.ask("/a.txt");
+    assert!(
+        http2.run(|client| client.is_200(stream, b"content")),
+        "{:?}",
+        http2.got
+    );
+    assert!(http2.run(|client| client.left.is_some()), "it is not told to go");
+    drop((http1, http2));
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+    line.stop();
+}
+
 /// A stop does not wait for who is idle at one that was followed.
 #[test]
 fn a_stop_ends_the_wait_for_who_is_idle() {
@@ -376,8 +569,18 @@ on_every_strategy!(
     who_connected_before_and_speaks_later_is_answered,
     who_is_idle_gets_one_more_answer,
     a_successor_that_crashes_is_reported_and_weir_starts_again,
+    one_signal_starts_again_what_has_crashed,
+    a_new_start_beside_the_old_one_is_not_disturbed,
+    a_stop_of_the_new_one_closes_the_address,
     the_old_one_is_not_ready_and_does_not_linger,
 );
+mod has_just_connected {
+    use super::*;
+    on_strategy!(loops, LOOPS: who_is_about_to_ask_is_answered_and_told);
+    on_strategy!(one_loop, ONE_LOOP: who_is_about_to_ask_is_answered_and_told);
+    on_strategy!(process_loops, PROCESS_LOOPS: who_is_about_to_ask_is_answered_and_told);
+    on_strategy!(loops_uring, LOOPS_URING: who_is_about_to_ask_is_answered_and_told);
+}
 where_workers_are_processes!(
     worker_processes_do_not_go_because_somebody_tells_them,
     no_worker_process_is_left_behind,
@@ -500,6 +703,117 @@ fn what_cannot_serve_changes_nothing(concurrency: &str) {
     configured(&tree, 2);
     line.upgrade();
     ask(line.first.address, "content").expect("it serves");
+    line.stop();
+}
+
+#[test]
+fn a_start_again_that_fails_may_be_repeated() {
+    for concurrency in ["loops", "process-loops"] {
+        what_cannot_start_again_is_told(concurrency);
+    }
+}
+
+fn what_cannot_start_again_is_told(concurrency: &str) {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    configured_as(&tree, concurrency, "auto", 2);
+    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
+    tree.link("weir", binary);
+    // What is started instead lies where a confined process may not execute.
+    let launch = Launch::file(&tree.join("weir"))
+        .args(["--landlock", "off", "--grace", "1h", "--config"])
+        .args([tree.join("weir.toml")]);
+    let mut line = Line::of(launch.start());
+    let address = line.first.address;
+    let mut kept = line.first.connect();
+    assert_eq!(kept.get("/a.txt").status, 200);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    crash(&line, 1);
+    let relink = |target: &Path| {
+        std::fs::remove_file(tree.join("weir")).expect("the link");
+        tree.link("weir", target);
+    };
+    for (target, why) in [
+        ("nowhere", "No such file"),
+        ("/bin/false", "it ended (exit status: 1)"),
+    ] {
+        relink(Path::new(target));
+        line.first.signal("USR2");
+        eventually("the complaint", || {
+            let said = line.first.stderr();
+            let mut lines = said.lines().filter(|line| line.contains("not started again"));
+            lines
+                .any(|line| line.contains(why) && line.contains("SIGUSR2 again"))
+                .then_some(())
+        });
+        is_refused(address);
+    }
+    relink(binary);
+    line.first.signal("USR2");
+    line.newest = pid_of(&line.next_start());
+    ask(address, "content").expect("it serves");
+    end_of_first(&mut line, kept);
+    line.stop();
+}
+
+/// The old one waits for the outcome, although nothing else keeps it.
+#[test]
+fn a_start_again_outlives_the_last_connection() {
+    for concurrency in ["loops", "process-loops"] {
+        who_starts_again_waits_for_it(concurrency);
+    }
+}
+
+fn who_starts_again_waits_for_it(concurrency: &str) {
+    let tree = Tree::with(&[("site/a.txt", "content")]);
+    configured_as(&tree, concurrency, "auto", 2);
+    let binary = env!("CARGO_BIN_EXE_weir");
+    // It starts once it is let.
+    let slow = tree.write(
+        "slow",
+        format!("#!/bin/sh\necho $$ > \"$0.pid\"\nread line < \"$0.gate\"\nexec {binary} \"$@\" <&0\n"),
+    );
+    Launch::executable(&slow);
+    tree.link("weir", binary);
+    let launch = Launch::file(&tree.join("weir"))
+        .args(["--landlock", "off", "--grace", "1h", "--config"])
+        .args([tree.join("weir.toml")]);
+    let mut line = Line::of(launch.start());
+    let address = line.first.address;
+    let mut kept = line.first.connect();
+    assert_eq!(kept.get("/a.txt").status, 200);
+    signal(line.newest, "USR2");
+    line.newest = pid_of(&line.next_start());
+    eventually("the old one leaves", || {
+        line.first.stderr().contains("stopping").then_some(())
+    });
+    crash(&line, 1);
+    let gate = tree.join("weir.gate");
+    let made = std::process::Command::new("mkfifo")
+        .arg(&gate)
+        .status()
+        .expect("mkfifo");
+    assert!(made.success());
+    std::fs::remove_file(tree.join("weir")).expect("the link");
+    tree.link("weir", &slow);
+    line.first.signal("USR2");
+    eventually("the new one is about to start", || {
+        let text = std::fs::read_to_string(tree.join("weir.pid")).ok()?;
+        text.trim().parse::<u32>().ok()
+    });
+    eventually("the last answer of the old one", || {
+        kept.get("/a.txt").closes().then_some(())
+    });
+    kept.expect_close();
+    assert!(line.first.has_ended().is_none());
+    std::fs::write(&gate, "go\n").expect("the gate");
+    line.newest = pid_of(&line.next_start());
+    ask(address, "content").expect("it serves");
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
     line.stop();
 }
 

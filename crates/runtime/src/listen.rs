@@ -12,7 +12,7 @@ mod sockets;
 mod unix;
 
 pub use address::{Address, UNIX_PEER};
-pub use owner::{Owner, owner};
+pub use owner::{Owner, owner, owner_of_datagrams};
 pub use sockets::{Origin, Sockets};
 pub use unix::FileRights;
 
@@ -278,11 +278,28 @@ impl Listener {
             // An optimization: without it, the first receive merely finds nothing.
             let _ = sys::set_tcp_defer_accept(fd.as_fd(), Listening::DEFERRED);
         }
-        rustix::net::bind(&fd, &address)?;
+        match address.port() {
+            0 => Listener::choose(&fd, address, how)?,
+            _ => rustix::net::bind(&fd, &address)?,
+        }
         // Only after the bind: a second server on the same port must be refused, not share it. From now on, shards may
         // join.
         sockopt::set_socket_reuseport(&fd, true)?;
         Ok(fd)
+    }
+
+    /// Binds a socket to a port that the system chooses. The port is bound by its number: the system would take back one that
+    /// it chose as soon as the socket no longer listens ([`Sockets::refuse`]).
+    fn choose(fd: &OwnedFd, address: SocketAddr, how: Listening) -> std::io::Result<()> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let chooser = rustix::net::socket_with(sockopt::socket_domain(fd)?, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&chooser, true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&chooser, !how.both_families)?;
+        }
+        rustix::net::bind(&chooser, &address)?;
+        // Both may have it, as neither listens.
+        Ok(rustix::net::bind(fd, &rustix::net::getsockname(&chooser)?)?)
     }
 
     /// Its address, with the port chosen by the system.

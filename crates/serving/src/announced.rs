@@ -77,6 +77,7 @@ impl<V: Service> Service for AnnouncedService<V> {
             input: Vec::new(),
             since: now,
             until: now + self.server.header_timeout(),
+            retires: false,
             _place: place,
         }))))
     }
@@ -142,6 +143,8 @@ struct Awaited<V> {
     input: Vec<u8>,
     since: Instant,
     until: Instant,
+    /// Whether the next response of the connection is to be its last.
+    retires: bool,
     _place: Place,
 }
 
@@ -192,6 +195,10 @@ impl<V: Service> Awaited<V> {
         let Some(mut inner) = self.service.accept(cx, &accepted, now) else {
             return Some(State::Closed);
         };
+        // The worker tells each session once.
+        if self.retires {
+            inner.handle(cx, Event::Retire, tx, now);
+        }
         let behind = &self.input[used..];
         if !behind.is_empty() {
             inner.handle(cx, Event::Bytes(behind), tx, now);
@@ -215,6 +222,10 @@ impl<V: Service> Session for AnnouncedSession<V> {
             Event::Deadline if awaited.until <= now => {
                 awaited.complain("no PROXY header arrived within `header-timeout`");
                 Some(State::Closed)
+            }
+            Event::Retire => {
+                awaited.retires = true;
+                None
             }
             Event::Eof | Event::Drain | Event::GiveWay(_) | Event::Lost(_) => Some(State::Closed),
             _ => None,

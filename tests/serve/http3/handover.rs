@@ -2,8 +2,9 @@
 
 use super::{Client, Line, launch, open, open_at, site};
 use crate::serve::files::noise;
-use crate::serve::process::{PATIENCE, Strategy, eventually, signal, within};
-use crate::serve::upgrade::{ENDING, has_ended, pid_of};
+use crate::serve::process::{Launch, PATIENCE, Strategy, eventually, signal, within};
+use crate::serve::tls::{Pairs, Secure};
+use crate::serve::upgrade::{ENDING, crash, has_ended, pid_of};
 
 /// Has the newest program followed by another.
 fn upgrade(line: &mut Line) {
@@ -63,5 +64,119 @@ fn a_successor_that_dies_loses_its_own_connections_only(strategy: Strategy) {
     assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
 }
 
-crate::serve::on_strategy!(loops, LOOPS: a_handshake_goes_on_through_an_upgrade, a_successor_that_dies_loses_its_own_connections_only);
-crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: a_handshake_goes_on_through_an_upgrade, a_successor_that_dies_loses_its_own_connections_only);
+/// The old program has its connections all the time, and the next one new peers from the moment it serves.
+fn one_signal_starts_http3_again(strategy: Strategy) {
+    let large = noise(20 << 20);
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &large)]);
+    let server = launch(strategy, &pairs, &["--grace", "90s"]);
+    let mut busy = open(&server, &pairs);
+    let stream = busy.ask("/large.bin");
+    assert!(busy.run(|client| client.got[&stream].body.len() > 1 << 20));
+    let mut line = Line::of(server);
+    upgrade(&mut line);
+    for crashes in 1..=2 {
+        // Worker processes that have lost their parent wait for the last connections over TCP only.
+        let _lost = open_at(1, &line.first, &pairs);
+        crash(&line, crashes);
+        within(ENDING, "the new one is dead", || {
+            has_ended(line.newest).then_some(())
+        });
+        // It has the sockets again.
+        let had = busy.got[&stream].body.len();
+        assert!(
+            busy.run(|client| client.got[&stream].body.len() > had + (1 << 20)),
+            "{:?}",
+            busy.closed
+        );
+        line.first.signal("USR2");
+        line.newest = pid_of(&line.next_start());
+        eventually("the old one knows", || {
+            let said = line.first.stderr();
+            said.contains(&format!("started again: process {} serves", line.newest))
+                .then_some(())
+        });
+    }
+    let mut fresh = open_at(1, &line.first, &pairs);
+    for _ in 0..16 {
+        // Nobody refuses what is the new one's, or resets it.
+        let mut another = open(&line.first, &pairs);
+        assert_eq!(another.get("/a.txt", &[]).body, b"a");
+        let [_, program, _] = another.named.expect("it has sent a request");
+        assert_eq!(program, 1);
+        another.leave();
+    }
+    assert!(busy.run(Client::is_done), "{:?}", busy.closed);
+    assert!(busy.got[&stream].body == large);
+    busy.leave();
+    let status = within(ENDING, "the old one ends", || line.first.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", line.first.stderr());
+    assert_eq!(fresh.get("/a.txt", &[]).body, b"a");
+    assert!(!fresh.is_leaving);
+    fresh.leave();
+    open_at(1, &line.first, &pairs).leave();
+    line.stop();
+}
+
+/// Its connections keep the port of UDP. A new start serves over TCP, says who has the port, and has HTTP/3 once that has ended.
+fn a_new_start_names_who_has_the_port(strategy: Strategy) {
+    let large = noise(20 << 20);
+    let pairs = site(&[("a.txt", b"a"), ("large.bin", &large)]);
+    let mut old = launch(strategy, &pairs, &["--grace", "90s"]);
+    let mut busy = open(&old, &pairs);
+    let stream = busy.ask("/large.bin");
+    assert!(busy.run(|client| client.got[&stream].body.len() > 1 << 20));
+    old.signal("TERM");
+    assert!(busy.run(|client| client.is_leaving), "{:?}", busy.closed);
+    let holders = old.pids();
+    let address = old.address.to_string();
+    let anew = |http3: &str| {
+        let pairs: &Pairs = &pairs;
+        let flags = ["a.pem", "a.key"].map(|name| pairs.tree.join(name));
+        Launch::at(strategy, &address)
+            .root(&pairs.tree.join("site"))
+            .args([
+                "--tls-cert".as_ref(),
+                flags[0].as_os_str(),
+                "--tls-key".as_ref(),
+                flags[1].as_os_str(),
+            ])
+            .args([http3])
+    };
+    let names = |said: &str| {
+        assert!(
+            said.contains(&format!("cannot receive UDP at {address} for HTTP/3")),
+            "{said}"
+        );
+        let who = holders
+            .iter()
+            .any(|pid| said.contains(&format!("(process {pid}")));
+        assert!(who && said.contains("SIGUSR2") && said.contains("TERM"), "{said}");
+    };
+    within(ENDING, "the port of TCP is free", || {
+        std::net::TcpStream::connect(old.address).err()
+    });
+    let (code, said) = anew("--http3=true").fail();
+    assert_ne!(code, 0);
+    names(&said);
+    let mut again = anew("--http3=auto").start();
+    names(&again.stderr());
+    let mut secure = Secure::open(again.address, &pairs.client(), "a.test");
+    let answer = secure.try_ask("/a.txt").expect("an answer");
+    assert!(!answer.contains("Alt-Svc"), "{answer}");
+    assert!(busy.run(Client::is_done), "{:?}", busy.closed);
+    assert!(busy.got[&stream].body == large);
+    busy.leave();
+    let status = within(ENDING, "the old one ends", || old.has_ended());
+    assert_eq!(status.code(), Some(0), "{}", old.stderr());
+    assert_eq!(again.stop(), 0);
+    let mut last = anew("--http3=true").start();
+    let mut client = open(&last, &pairs);
+    assert_eq!(client.get("/a.txt", &[]).body, b"a");
+    client.leave();
+    assert_eq!(last.stop(), 0);
+}
+
+crate::serve::on_strategy!(one_loop, ONE_LOOP: one_signal_starts_http3_again);
+crate::serve::on_strategy!(loops_uring, LOOPS_URING: one_signal_starts_http3_again);
+crate::serve::on_strategy!(loops, LOOPS: a_handshake_goes_on_through_an_upgrade, a_successor_that_dies_loses_its_own_connections_only, one_signal_starts_http3_again, a_new_start_names_who_has_the_port);
+crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: a_handshake_goes_on_through_an_upgrade, a_successor_that_dies_loses_its_own_connections_only, one_signal_starts_http3_again, a_new_start_names_who_has_the_port);

@@ -93,7 +93,8 @@ pub struct Counts {
     pub forwarded: u64,
     /// Of these and those taken, handed to another process.
     pub relayed: u64,
-    /// Of these and those taken, dropped because too many waited for that worker or process, or it is gone.
+    /// Of these and those taken, dropped because too many waited for that worker or process, or it is gone, or because the
+    /// program that is to have them starts.
     pub dropped: u64,
     /// Datagrams that other processes handed over.
     pub taken: u64,
@@ -164,6 +165,11 @@ struct Shared {
     segments: AtomicBool,
     /// The program that receives from the sockets now, so that workers leave them alone: a process of it, or [`NO_PROGRAM`].
     left_to: AtomicU32,
+    /// Whether a program starts that takes the place of one that has died. Its new peers are not refused.
+    is_expecting: AtomicBool,
+    /// The program that followed this one and has died, so that nobody reads from a relay to it: a process of it, or
+    /// [`NO_PROGRAM`]. The program that is expected has the same number.
+    died: AtomicU32,
     siblings: Vec<Relay>,
     inbox: Option<Arc<Relay>>,
     /// To other programs.
@@ -204,6 +210,8 @@ impl Shared {
             until: AtomicU64::new(0),
             segments: AtomicBool::new(true),
             left_to: AtomicU32::new(NO_PROGRAM),
+            is_expecting: AtomicBool::new(false),
+            died: AtomicU32::new(NO_PROGRAM),
             siblings,
             inbox,
             relays: Mutex::default(),
@@ -239,13 +247,33 @@ impl Shared {
     /// The program at the other end of this relay is gone. If it had the sockets, nobody else passes on what arrives there for
     /// the connections of this one.
     fn forget(&self, gone: &Arc<Relay>) {
-        self.relays().retain(|known| !Arc::ptr_eq(known, gone));
+        let mut relays = self.relays();
+        let before = relays.len();
+        relays.retain(|known| !Arc::ptr_eq(known, gone));
+        // One that another worker has forgotten, or that another to the same program has replaced, says nothing of today.
+        let is_news = relays.len() < before;
+        drop(relays);
         let successor = self.left_to.load(Ordering::Acquire);
-        if u16::try_from(successor).is_ok_and(|successor| gone.is_of_program(successor)) {
+        if is_news && u16::try_from(successor).is_ok_and(|successor| gone.is_of_program(successor)) {
             self.left_to.store(NO_PROGRAM, Ordering::Release);
         }
         self.relays_changed.fetch_add(1, Ordering::Release);
         self.ring();
+    }
+
+    /// The program that had the sockets has them no more.
+    fn lose(&self) {
+        let successor = self.left_to.swap(NO_PROGRAM, Ordering::AcqRel);
+        if successor != NO_PROGRAM {
+            self.died.store(successor, Ordering::Release);
+        }
+    }
+
+    /// Whether nobody reads from this relay, although its other end is held: for a program that is to come.
+    fn is_idle(&self, relay: &Relay) -> bool {
+        let died = self.died.load(Ordering::Acquire);
+        let is_of_dead = u16::try_from(died).is_ok_and(|died| relay.is_of_program(died));
+        is_of_dead && !self.is_expecting.load(Ordering::Acquire)
     }
 
     fn ring(&self) {
@@ -336,13 +364,61 @@ impl Handle {
     pub fn leave(&self, successor: u16, grace: Duration) {
         // Before the look at relays: one that is forgotten later takes the sockets back.
         self.shared.left_to.store(successor.into(), Ordering::Release);
-        let relays = self.shared.relays();
-        let is_there = |relay: &Arc<Relay>| relay.is_of_program(successor) && relay.is_held();
-        let is_followed = relays.iter().any(is_there);
-        drop(relays);
-        match is_followed {
+        match self.is_followed(successor) {
             true => self.drain(grace),
             false => self.stop(),
+        }
+    }
+
+    /// The program that the sockets were [left](Handle::leave) to has died: workers receive from them again, and refuse new
+    /// peers. The same if one that was [expected](Handle::expect) has failed.
+    pub fn take_back(&self) {
+        self.shared.is_expecting.store(false, Ordering::Release);
+        self.shared.lose();
+        self.shared.ring();
+    }
+
+    /// Another program starts in place of the one that has died. Datagrams of its connections are passed on to it. Until it is
+    /// [followed](Handle::follow), the first datagrams of peers are dropped: peers repeat them, and would not come back after a
+    /// refusal. If the program fails, [`Handle::take_back`] must follow.
+    pub fn expect(&self) {
+        self.shared.is_expecting.store(true, Ordering::Release);
+        self.shared.lose();
+        self.shared.ring();
+    }
+
+    /// The program of `successor`, which was expected, serves: workers, which drain already, leave it the sockets as
+    /// [`Handle::leave`] does.
+    pub fn follow(&self, successor: u16) {
+        self.shared.died.store(NO_PROGRAM, Ordering::Release);
+        self.shared.left_to.store(successor.into(), Ordering::Release);
+        self.shared.is_expecting.store(false, Ordering::Release);
+        match self.is_followed(successor) {
+            true => self.shared.ring(),
+            false => self.stop(),
+        }
+    }
+
+    /// Whether a relay leads to the program of this process.
+    fn is_followed(&self, successor: u16) -> bool {
+        let relays = self.shared.relays();
+        let is_there = |relay: &Arc<Relay>| relay.is_of_program(successor) && relay.is_held();
+        relays.iter().any(is_there)
+    }
+
+    /// If a relay leads to another program that runs, which has the sockets, too: leaves them to that, and ends all workers
+    /// now. Without effect otherwise.
+    pub fn leave_to_others(&self) {
+        let relays = self.shared.relays();
+        let other = relays
+            .iter()
+            .find(|relay| relay.is_held())
+            .map(|relay| relay.process());
+        drop(relays);
+        if let Some(other) = other {
+            // While they end, they read from the sockets no more.
+            self.shared.left_to.store(other.into(), Ordering::Release);
+            self.stop();
         }
     }
 
@@ -517,7 +593,7 @@ impl<E: Endpoint> Worker<E> {
                 if !unread {
                     break;
                 }
-                unread = self.receive(&mut arrivals, now)?;
+                unread = self.receive(&mut arrivals, was_told, now)?;
             }
             self.take_back(now);
             if let Some(upstreams) = &mut self.upstreams {
@@ -678,6 +754,9 @@ impl<E: Endpoint> Worker<E> {
         let Some(relay) = self.relays.iter().find(|relay| relay.leads_to(process)) else {
             return false;
         };
+        if self.shared.is_idle(relay) {
+            return false;
+        }
         let is_there = self.hand_over(relay, datagram);
         if !is_there {
             self.shared.forget(relay);
@@ -742,13 +821,15 @@ impl<E: Endpoint> Worker<E> {
         }
     }
 
-    /// Whether more may have arrived.
-    fn receive(&mut self, arrivals: &mut Arrivals, now: Instant) -> io::Result<bool> {
+    /// Whether more may have arrived. If the endpoint drains and another program is to have or has the sockets, new peers are
+    /// left to that.
+    fn receive(&mut self, arrivals: &mut Arrivals, is_draining: bool, now: Instant) -> io::Result<bool> {
         let may_be_more = arrivals.receive(self.socket.as_fd())?;
         if let Some(errno) = arrivals.network_error() {
             self.report(errno, now);
         }
         let counters = &self.shared.counters;
+        let is_expected = self.shared.is_expecting.load(Ordering::Acquire) || self.shared.has_left();
         let mut batch: Vec<Datagram<'_>> = Vec::new();
         // An empty datagram is no packet of QUIC.
         for datagram in arrivals.datagrams().filter(|one| !one.bytes.is_empty()) {
@@ -759,6 +840,7 @@ impl<E: Endpoint> Worker<E> {
                     self.forward(other, &datagram);
                 }
                 Owner::Process(process) if self.pass(process, &datagram) => {}
+                Owner::Anyone if is_draining && is_expected => count(&counters.dropped, 1),
                 Owner::Mine | Owner::Anyone | Owner::Worker(_) | Owner::Process(_) => batch.push(datagram),
             }
         }

@@ -11,8 +11,15 @@
 //!    ├── end + a pipe with its secret, if it has one ─▶ │
 //!    │     + a pipe with a list of channels, and these  │
 //!    │◀─────────────────────────── ready | failed WHY ──┤
-//!    │ drains                                           │ has the sockets alone
+//!    │◀────── standby ADDRESSES (UDP that it serves) ───┤
+//!    │ drains, and keeps the sockets                    │ serves
+//!    │◀──────────────────────────────────── released ───┤ is told to stop, or starts a successor
+//!    ├── closes the sockets, then the channel ─────────▶│ goes on
 //! ```
+//! While the new program serves, the old one keeps the sockets, in case the new one crashes. It must not touch them once a
+//! third process may have them, so the new program says so in time. An older program says nothing after `ready`, and the
+//! old one keeps nothing then.
+//!
 //! The sockets themselves are handed over, each with its queue and unfinished handshakes, so no connection is lost with
 //! `SO_REUSEPORT` either. They travel over a socketpair and not as inherited numbers (`LISTEN_FDS`), for three reasons.
 //! Every descriptor stays close-on-exec, so a different program gets none. No code has to run between fork and exec,
@@ -53,6 +60,10 @@ const DESCRIPTORS_MAX: usize = 64;
 const MESSAGE_MAX: usize = 4096;
 /// How long each side waits for the other during the handover.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a successor waits for its predecessor to close the sockets.
+const RELEASED_WITHIN: Duration = Duration::from_secs(1);
+/// What a successor says after `ready`, before its UDP addresses.
+const STANDBY: &str = "standby";
 /// How often a process that has closed its channel without ending is checked before it is given up.
 const SILENT_LOOKS_MAX: u32 = 100;
 /// A service manager's messages to the predecessor, which are not meant for this process.
@@ -138,6 +149,19 @@ pub struct Successor {
     is_ready: bool,
     /// Checks since it closed the channel.
     silent_looks: u32,
+    /// Whether others than the two programs may have the sockets.
+    is_released: bool,
+}
+
+/// The state of a successor that serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It runs, and only the two programs have the sockets.
+    Alone,
+    /// It runs, or has ended in order. Another process may have the sockets.
+    Released,
+    /// It has crashed. If the flag is set, nobody else has the sockets.
+    Crashed(ExitStatus, bool),
 }
 
 /// The state of a successor.
@@ -185,6 +209,7 @@ impl Successor {
             channel,
             is_ready: false,
             silent_looks: 0,
+            is_released: false,
         };
         match successor.hand_over(sockets, datagrams, forwarding, bounds, secret) {
             // It has already ended, and its exit status says more.
@@ -245,9 +270,37 @@ impl Successor {
         self.is_ready = true;
     }
 
-    /// How its process has ended; `None` while it runs. Does not block.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    /// Right after it is [`Progress::Ready`]: the UDP addresses at which it serves, if it says when others have the sockets;
+    /// `None` for an older program.
+    pub fn standby(&mut self) -> Option<Vec<SocketAddr>> {
+        // It follows at once, or the channel is closed.
+        let said = receive(&self.channel, RecvFlags::empty()).ok().flatten();
+        let addresses = said.as_ref().and_then(|(line, _)| line.strip_prefix(STANDBY));
+        let addresses = addresses.map(|list| list.split_whitespace().filter_map(|one| one.parse().ok()));
+        self.is_released = addresses.is_none();
+        addresses.map(Iterator::collect)
+    }
+
+    /// What has become of it since it was ready. Does not block.
+    pub fn standing(&mut self) -> Standing {
+        // In this order: what it wrote before its end is read.
+        let ended = self.child.try_wait().ok().flatten();
+        if !self.is_released {
+            let said = receive(&self.channel, RecvFlags::DONTWAIT);
+            self.is_released = matches!(said, Ok(Some(_)));
+        }
+        match ended {
+            Some(status) if !status.success() => Standing::Crashed(status, !self.is_released),
+            Some(_) => Standing::Released,
+            None if self.is_released => Standing::Released,
+            None => Standing::Alone,
+        }
+    }
+
+    /// Tells it that this process has closed the sockets that it released.
+    pub fn have_closed(&self) {
+        // It may have ended.
+        let _ = rustix::net::shutdown(&self.channel, rustix::net::Shutdown::Both);
     }
 
     /// Its state, without blocking.
@@ -420,6 +473,25 @@ pub struct Legacy {
     pub secret: Secret,
 }
 
+/// The predecessor, which keeps the sockets in case this process dies.
+#[derive(Debug)]
+pub struct Standby {
+    channel: OwnedFd,
+}
+
+impl Standby {
+    /// Has the predecessor close the sockets, because a third process gets them or they are to be closed, and waits a second
+    /// for that at most. It may already have ended.
+    pub fn release(self) {
+        let limit = Some(RELEASED_WITHIN);
+        let is_limited = sockopt::set_socket_timeout(&self.channel, Timeout::Recv, limit).is_ok();
+        if send(&self.channel, "released", &[]).is_ok() && is_limited {
+            // Nothing is written: it closes its end.
+            let _ = receive(&self.channel, RecvFlags::empty());
+        }
+    }
+}
+
 impl Predecessor {
     /// The process that started this one as its successor, if there is one, and the state it leaves. Call this first of
     /// all: until then standard input is the channel, and afterwards it is empty.
@@ -441,9 +513,22 @@ impl Predecessor {
         Ok(Some((Predecessor { channel }, legacy)))
     }
 
-    /// Reports that this process serves and the predecessor may end. It may already have ended.
-    pub fn ready(self) {
-        let _ = send(&self.channel, "ready", &[]);
+    /// Reports that this process serves, over UDP at these addresses, and the predecessor may end. It may already have ended.
+    /// The result must be [released](Standby::release) before anybody else gets the sockets, and before they are closed
+    /// for good.
+    pub fn ready(self, over_udp: &[SocketAddr]) -> Standby {
+        let mut line = STANDBY.to_owned();
+        for address in over_udp {
+            // The predecessor closes the channels of those that do not fit.
+            let word = format!(" {address}");
+            if line.len() + word.len() <= MESSAGE_MAX {
+                line += &word;
+            }
+        }
+        let _ = send(&self.channel, "ready", &[]).and_then(|()| send(&self.channel, &line, &[]));
+        Standby {
+            channel: self.channel,
+        }
     }
 
     /// Reports that this process gives up, and why; the predecessor continues.
@@ -589,6 +674,7 @@ mod tests {
             channel: ours,
             is_ready: false,
             silent_looks: 0,
+            is_released: false,
         };
         let bounds = Bounds {
             confined: Some("to little".to_owned()),
@@ -667,11 +753,12 @@ mod tests {
                 channel: ours,
                 is_ready: false,
                 silent_looks: 0,
+                is_released: false,
             };
             assert_eq!(successor.look(), Progress::Starting);
             let predecessor = Predecessor { channel: theirs };
             match said {
-                Some("ready") => predecessor.ready(),
+                Some("ready") => drop(predecessor.ready(&[])),
                 Some(why) => predecessor.failed(why),
                 None => {
                     successor.child.wait().unwrap();
@@ -694,6 +781,68 @@ mod tests {
             panic!("it failed")
         };
         assert!(long.starts_with(&why));
+    }
+
+    /// A successor that runs `command`, and its end of the channel, which says that it is ready.
+    fn ready(command: &str) -> (Successor, Predecessor) {
+        let (ours, theirs) = pair().unwrap();
+        let successor = Successor {
+            child: Command::new("sh")
+                .args(["-c", command])
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap(),
+            channel: ours,
+            is_ready: false,
+            silent_looks: 0,
+            is_released: false,
+        };
+        (successor, Predecessor { channel: theirs })
+    }
+
+    #[test]
+    fn a_successor_says_when_others_have_the_sockets() {
+        let places: [SocketAddr; 2] = ["127.0.0.1:443".parse().unwrap(), "[::1]:443".parse().unwrap()];
+        // It ends when its standard input does.
+        let (mut successor, predecessor) = ready("cat; exit 3");
+        let standby = predecessor.ready(&places);
+        assert_eq!(successor.look(), Progress::Ready);
+        assert_eq!(successor.standby(), Some(places.to_vec()));
+        assert_eq!(successor.standing(), Standing::Alone);
+        let released = std::thread::spawn(|| standby.release());
+        while successor.standing() == Standing::Alone {
+            std::thread::yield_now();
+        }
+        assert_eq!(successor.standing(), Standing::Released);
+        drop(successor.child.stdin.take());
+        let status = successor.child.wait().unwrap();
+        assert_eq!(successor.standing(), Standing::Crashed(status, false));
+        successor.have_closed();
+        released.join().unwrap();
+    }
+
+    #[test]
+    fn a_crash_leaves_the_sockets_to_the_predecessor_unless_the_successor_is_older() {
+        for is_older in [false, true] {
+            let (mut successor, predecessor) = ready("exit 3");
+            match is_older {
+                false => drop(predecessor.ready(&[])),
+                true => {
+                    send(&predecessor.channel, "ready", &[]).unwrap();
+                    drop(predecessor);
+                }
+            }
+            assert_eq!(successor.look(), Progress::Ready);
+            assert_eq!(successor.standby().is_none(), is_older);
+            let status = successor.child.wait().unwrap();
+            assert_eq!(successor.standing(), Standing::Crashed(status, !is_older));
+        }
+        let (mut successor, predecessor) = ready("exit 0");
+        drop(predecessor.ready(&[]));
+        assert_eq!(successor.look(), Progress::Ready);
+        assert_eq!(successor.standby(), Some(Vec::new()));
+        successor.child.wait().unwrap();
+        assert_eq!(successor.standing(), Standing::Released, "it has ended in order");
     }
 
     #[test]

@@ -67,7 +67,7 @@ const OPEN: usize = 1;
 const DONE: usize = 2;
 /// How often the founder told this member to stop; in the founder's own part, how often it told all.
 const STOPS: usize = 3;
-/// In the founder's own part: 1 once another program serves in its place.
+/// In the founder's own part: 0 until another program serves in its place, then a [`Succession`].
 const FOLLOWED: usize = 4;
 /// If members have one connection each: whether it is idle, and since when (a word of a [`Roll`]).
 const IDLE: usize = 5;
@@ -108,6 +108,17 @@ impl Size {
 enum Slot {
     Vacant,
     Taken { pid: Pid, since: Instant, leaving: bool },
+}
+
+/// What has become of the program that serves in place of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// It serves.
+    Serves = 1,
+    /// It has died, and nobody serves.
+    Died = 2,
+    /// Another starts in its place.
+    Expected = 3,
 }
 
 /// The outcome of a wait.
@@ -529,7 +540,7 @@ impl Prefork {
         }
         if what == Signal::Upgrade {
             self.stopping = true;
-            founders(&self.board)[FOLLOWED].store(1, Ordering::Relaxed);
+            self.note(Succession::Serves);
         }
         if what == Signal::Reload {
             wish_word(&self.board).fetch_add(1, Ordering::Relaxed);
@@ -537,6 +548,18 @@ impl Prefork {
         for number in self.numbers() {
             self.tell(number, what);
         }
+    }
+
+    /// Tells all members, which know that another program has taken over, what has become of that.
+    pub fn tell_of(&mut self, succession: Succession) {
+        self.note(succession);
+        for number in self.numbers() {
+            self.tell(number, Signal::Upgrade);
+        }
+    }
+
+    fn note(&self, succession: Succession) {
+        founders(&self.board)[FOLLOWED].store(succession as u64, Ordering::Release);
     }
 
     fn tell(&self, number: usize, what: Signal) {
@@ -643,7 +666,7 @@ impl Member {
 
     /// Whether this signal came from the founder; `stops` counts the stops already seen.
     fn heeds(&self, signal: Signal, stops: &mut u64) -> bool {
-        let is_orphan = rustix::process::getppid() != Some(self.founder);
+        let is_orphan = self.is_orphan();
         match signal {
             Signal::Stop if self.own()[STOPS].load(Ordering::Relaxed) > *stops => {
                 *stops += 1;
@@ -654,6 +677,21 @@ impl Member {
             Signal::ReopenLogs => true,
             Signal::Upgrade => founders(&self.board)[FOLLOWED].load(Ordering::Relaxed) > 0,
         }
+    }
+
+    /// What has become of the program that serves in place of this one; `None` if there is none.
+    pub fn succession(&self) -> Option<Succession> {
+        match founders(&self.board)[FOLLOWED].load(Ordering::Acquire) {
+            1 => Some(Succession::Serves),
+            2 => Some(Succession::Died),
+            3 => Some(Succession::Expected),
+            _ => None,
+        }
+    }
+
+    /// Whether the founder is dead.
+    pub fn is_orphan(&self) -> bool {
+        rustix::process::getppid() != Some(self.founder)
     }
 
     /// Reports that this member serves.

@@ -232,6 +232,16 @@ impl Http1 {
         (self.client.take(), input, self.deadline)
     }
 
+    /// The event that has told it of the end of the server, if one has.
+    #[cold]
+    pub(super) fn end_in_sight(&self) -> Option<Event<'static, Work>> {
+        match (self.draining, self.retiring) {
+            (true, _) => Some(Event::Drain),
+            (false, true) => Some(Event::Retire),
+            (false, false) => None,
+        }
+    }
+
     /// Whether no request is under way.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {

@@ -82,9 +82,14 @@ impl Session {
             *self = Session::Forwarding(Box::new(http1));
             return;
         }
+        let end = http1.end_in_sight();
         let (client, input, deadline) = http1.leave();
         let mut http2 = Box::new(Http2::new(cx, client, deadline, now));
         http2.handle(cx, Event::Bytes(&input), now);
+        // The worker tells each session once.
+        if let Some(event) = end {
+            http2.handle(cx, event, now);
+        }
         *self = Session::Http2(http2);
     }
 }

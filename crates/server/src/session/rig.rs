@@ -207,6 +207,11 @@ impl Rig {
         self.event(Event::GiveWay(Need::Place));
     }
 
+    /// As [`Rig::drain`], without haste.
+    pub(super) fn retire(&mut self) {
+        self.event(Event::Retire);
+    }
+
     pub(super) fn drain(&mut self) {
         self.event(Event::Drain);
     }

@@ -218,6 +218,76 @@ fn a_successor_that_dies_gives_the_sockets_back() {
     old.join().expect("workers that end well");
 }
 
+/// The end of the channel that a successor has is held by a third process, too, as that of worker processes is by their parent.
+#[test]
+fn another_program_takes_the_place_of_one_that_died() {
+    let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 2, false).expect("sockets");
+    let address = sockets[0].local_addr().expect("an address");
+    let again = shared(&sockets);
+    let (to_2, to_1) = Relay::pair(0x02ff).expect("a channel");
+    let (old, is_busy) = process(0x0100, sockets, to_program(to_2));
+    let said = |text: &str| ask(&client(), address, text);
+    old.leave(0x0200, AN_HOUR);
+    for _ in 0..2 {
+        // It was there, and has died.
+        old.take_back();
+        assert!(
+            said("new").starts_with("refused by 1"),
+            "nobody else has the sockets"
+        );
+        assert!(said("p10").starts_with('1'));
+        assert!(
+            said("p20").starts_with('1'),
+            "what names the dead one is answered at once"
+        );
+        // The first attempt fails.
+        old.expect();
+        let before = old.counts();
+        let peer = client();
+        peer.send_to(b"new", address).expect("a send");
+        peer.send_to(b"p20", address).expect("a send");
+        assert!(said("0 own").starts_with('1'), "its own connections go on");
+        let until = |reached: &dyn Fn(Counts) -> bool| {
+            while !reached(old.counts()) {
+                std::thread::yield_now();
+            }
+        };
+        until(&|now| now.dropped == before.dropped + 1 && now.relayed == before.relayed + 1);
+    }
+    let (new, _) = process(0x0200, again, to_program(Relay::adopt(0x0100, to_1)));
+    old.follow(0x0200);
+    for _ in 0..20 {
+        assert!(said("new").starts_with('2'), "the new one has them");
+        assert_eq!(
+            (said("p10").as_bytes()[0], said("p20").as_bytes()[0]),
+            (b'1', b'2')
+        );
+    }
+    is_busy.store(false, Ordering::Relaxed);
+    old.drain(AN_HOUR);
+    old.join().expect("workers that end well");
+    new.stop();
+    new.join().expect("workers that end well");
+}
+
+#[test]
+fn a_channel_that_was_replaced_gives_no_sockets_back() {
+    let shared = Shared::new(1, Others::default(), Limits::default()).expect("descriptors");
+    let add = || {
+        let (relay, other) = Relay::pair(0x02ff).expect("a channel");
+        shared.add(relay);
+        (Arc::clone(&shared.relays()[0]), other)
+    };
+    let (first, _) = add();
+    // The second program of that number serves when a worker notices that the first is dead.
+    let (second, _) = add();
+    shared.left_to.store(0x0200, Ordering::Release);
+    shared.forget(&first);
+    assert!(shared.has_left());
+    shared.forget(&second);
+    assert!(!shared.has_left());
+}
+
 /// New peers arrive all the time, so that some arrive while the old one is told.
 #[test]
 fn no_new_peer_is_refused_when_sockets_are_left() {

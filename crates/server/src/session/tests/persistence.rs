@@ -1,7 +1,7 @@
 //! When connections continue, when they end, and how.
 
 use super::rig::{End, Rig, answers, ask, exchange, file};
-use crate::config::Config;
+use crate::config::{Config, Http2};
 use runtime::Context as _;
 use runtime::session::Loss;
 use units::Duration;
@@ -98,6 +98,32 @@ fn a_request_cut_short_by_the_peer_is_400() {
         assert!(rig.text().starts_with("HTTP/1.1 400 "), "{input}: {}", rig.text());
         assert_eq!(rig.end, End::Closed, "nothing more can come");
     }
+}
+
+/// The preface of HTTP/2 is under way, or TLS agrees on HTTP/2 later, when the server is told to end.
+#[test]
+fn http2_that_begins_after_the_end_was_announced_announces_it() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    // A type of frame, its flags and the stream follow the length.
+    const GOAWAY: &[u8] = &[7, 0, 0, 0, 0, 0];
+    let announces = |rig: &Rig| rig.out.windows(GOAWAY.len()).any(|part| part == GOAWAY);
+    for (at, hastily) in [(4, false), (4, true), (0, false)] {
+        let mut rig = Rig::with(|config| config.http2 = Http2::All);
+        rig.send(&PREFACE[..at]);
+        match hastily {
+            true => rig.drain(),
+            false => rig.retire(),
+        }
+        assert_eq!((rig.end, announces(&rig)), (End::Open, false));
+        rig.send(&[&PREFACE[at..], SETTINGS].concat());
+        assert_eq!((rig.end, announces(&rig)), (End::Open, true), "{at} {hastily}");
+    }
+    let mut rig = Rig::with(|config| config.http2 = Http2::All);
+    rig.retire();
+    rig.agree_on_http2();
+    rig.send(&[PREFACE, SETTINGS].concat());
+    assert_eq!((rig.end, announces(&rig)), (End::Open, true));
 }
 
 #[test]
