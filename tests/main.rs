@@ -5,6 +5,7 @@
 //!   their names
 //! - `workload`: `weir site` and `weir load`
 //! - `secure`: TLS and QUIC in `fetch` and `load`
+//! - `interop`: the public interoperability cases of QUIC, with programs of others
 //!
 //! The tools: `cli` runs the binary to its end, `fixture` serves a site, `quic_go` builds a client and server of others, `schema`
 //! checks JSON.
@@ -17,6 +18,7 @@ mod schema;
 mod cache;
 mod convert;
 mod fetch;
+mod interop;
 mod link;
 mod model;
 mod profile;

@@ -2,6 +2,7 @@
 //
 //	quicgo client ADDRESS FOLDER   asks a weir serve of FOLDER; prints a line for each part
 //	quicgo serve CERT KEY          serves a page; prints its port
+//	quicgo get, quicgo files       an end of the public interoperability cases: get.go, files.go
 package main
 
 import (
@@ -18,14 +19,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 )
-
-// Everything is done by then, or has failed.
-const patience = 100 * time.Second
 
 // How much of the large file has arrived when the client changes its address.
 const movesAt = 1 << 20
@@ -37,8 +34,12 @@ func main() {
 		err = client(os.Args[2], os.Args[3])
 	case len(os.Args) == 4 && os.Args[1] == "serve":
 		err = serve(os.Args[2], os.Args[3])
+	case len(os.Args) > 2 && os.Args[1] == "get":
+		err = get(os.Args[2:])
+	case len(os.Args) > 2 && os.Args[1] == "files":
+		err = files(os.Args[2:])
 	default:
-		err = errors.New("usage: quicgo client ADDRESS FOLDER | quicgo serve CERT KEY")
+		err = errors.New("usage: quicgo client ADDRESS FOLDER | quicgo serve CERT KEY | quicgo get | quicgo files")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -92,7 +93,7 @@ func client(address, folder string) error {
 		},
 	}
 	defer transport.Close()
-	ask := &asker{&http.Client{Transport: transport}, "https://" + address + "/", folder}
+	ask := &asker{&http.Client{Transport: transport}, "https://" + address + "/", folder, http.MethodGet}
 
 	files, err := filepath.Glob(filepath.Join(folder, "small-*.bin"))
 	if err != nil {
@@ -125,17 +126,7 @@ func client(address, folder string) error {
 	if err != nil {
 		return err
 	}
-	move := func() error {
-		there, err := connection.AddPath(path)
-		if err != nil {
-			return fmt.Errorf("a path: %w", err)
-		}
-		if err := there.Probe(ctx); err != nil {
-			return fmt.Errorf("its validation: %w", err)
-		}
-		after.received.Store(0)
-		return there.Switch()
-	}
+	move := func() error { return moves(ctx, connection, after, path) }
 	got, err := ask.get(ctx, "large.bin", move)
 	if err != nil {
 		return err
@@ -153,11 +144,12 @@ type asker struct {
 	http   *http.Client
 	url    string
 	folder string
+	method string
 }
 
 // Fetches a file and compares it with the one in the folder. move, if any, is called on the way. Returns the length.
 func (a *asker) get(ctx context.Context, name string, move func() error) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+name, nil)
+	request, err := http.NewRequestWithContext(ctx, a.method, a.url+name, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -73,7 +73,7 @@
 )]
 
 mod frames;
-mod process;
+pub(crate) mod process;
 pub(crate) mod tree;
 mod wire;
 

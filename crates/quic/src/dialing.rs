@@ -643,6 +643,11 @@ fn said(reason: &ConnectionError, name: &str) -> String {
             None => format!("the server ended the connection: {close}"),
         },
         ConnectionError::ApplicationClosed(close) => format!("the server closed the connection: {close}"),
+        ConnectionError::VersionMismatch => {
+            "no connection: the server speaks other versions of QUIC, and Weir only version 1 \
+             (RFC 9000); choose another --mode"
+                .to_owned()
+        }
         other => format!("QUIC failed: {other}"),
     }
 }
