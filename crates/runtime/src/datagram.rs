@@ -29,7 +29,7 @@ pub use crate::sys::{Address, Datagram};
 pub use relay::{Others, Relay, Siblings};
 pub use serve::{Counts, Driver, Handle, Limits, RELAYS_MAX, Stop, serve};
 pub use sim::Sim;
-pub use sockets::{RECEIVE_BUFFER, adopt, bind, receive_buffer};
+pub use sockets::{RECEIVE_BUFFER, adopt, bind, knows_segments, receive_buffer};
 
 /// One protocol over one UDP socket, as a pure state machine.
 pub trait Endpoint: Send {
