@@ -18,7 +18,7 @@ use quinn_proto::{
     Transmit,
 };
 use runtime::clock::to_standard;
-use runtime::datagram::{Address, Asked, Datagram, Outbox, Owner};
+use runtime::datagram::{Address, Asked, Counts, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
 use runtime::session::{Context, Dialing, Job, Line, Need, PeerEvent, Ticket};
 use runtime::streams::{self, JobOf, Service, Session, Wanted};
@@ -478,6 +478,10 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
             connection.tell(&mut self.cx, streams::Event::Peer(ticket, event), now);
             self.list(at);
         }
+    }
+
+    fn counted(&mut self, counts: &Counts) {
+        self.service.counted(&mut self.cx, counts);
     }
 
     fn turn(&mut self, now: Instant, wall: UnixTime) {

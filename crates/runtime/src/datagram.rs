@@ -69,6 +69,10 @@ pub trait Endpoint: Send {
     /// Something happened to the peer that `owner` has opened under this ticket. [`Endpoint::poll`] follows.
     fn peer(&mut self, _owner: u64, _ticket: Ticket, _event: PeerEvent<'_>, _now: Instant) {}
 
+    /// What the driver has counted of this worker since the last call, at the end of a turn in which it counted something. For
+    /// endpoints that publish it.
+    fn counted(&mut self, _counts: &Counts) {}
+
     /// Takes in datagrams that arrived together, in the order of their arrival. Their bytes may be changed in place, to be
     /// decrypted for instance. Output may be appended to `out`.
     fn handle(&mut self, batch: &mut [Datagram<'_>], out: &mut Outbox, now: Instant);
