@@ -6,6 +6,7 @@
 //!                            └─ neither ─────────▶ answer: version negotiation, stateless reset
 //! ```
 
+use crate::civil_time::CivilTime;
 use crate::connection::{Connection, Served};
 use crate::handshake::ServerTls;
 use crate::identifiers::{self, Identifiers};
@@ -45,6 +46,7 @@ pub struct Shared {
     endpoint: Arc<EndpointConfig>,
     /// What does not change with the certificates. Its key of Retry tokens is that of all workers, and outlives reloads.
     lasting: OnceLock<ServerConfig>,
+    civil: Arc<CivilTime>,
     process: u16,
     open: AtomicU64,
     recorder: Option<Arc<dyn Recorder>>,
@@ -64,6 +66,7 @@ impl Shared {
             limits,
             endpoint: Arc::new(endpoint),
             lasting: OnceLock::new(),
+            civil: Arc::default(),
             process: 0,
             open: AtomicU64::new(0),
             recorder: None,
@@ -111,6 +114,7 @@ impl Shared {
             let mut config = ServerConfig::with_crypto(Arc::clone(&crypto));
             config.transport_config(Arc::new(self.limits.transport()));
             self.limits.bound_incoming(&mut config);
+            config.time_source(Arc::clone(&self.civil) as _);
             config
         });
         let mut config = lasting.clone();
@@ -487,6 +491,7 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.budget.turn(now);
         self.rotation.turn(wall);
+        self.shared.civil.turn(wall);
         self.cx.turn(now, wall);
         if self.budget.step() >= Step::Idle {
             self.save_memory(now);
