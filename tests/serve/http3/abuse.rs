@@ -4,13 +4,14 @@
 //! in memory would cost.
 
 use super::client::config;
-use super::{launch, metric, resident, site, timely};
+use super::{launch, metric, open, resident, site, timely};
 use crate::serve::files::noise;
 use crate::serve::process::{PATIENCE, Server, Strategy, eventually};
 use crate::serve::tls::Pairs;
 use http3::qpack::block;
-use quic::hostile::frames::{self, RESET_STREAM, STOP_SENDING};
+use quic::hostile::frames::{self, RESET_STREAM};
 use quic::hostile::{Closed, Hostile, Parameters};
+use std::cell::Cell;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -287,35 +288,36 @@ fn answers_that_are_not_acknowledged_are_kept_to_a_limit() {
     assert!(bytes < 120 << 20, "{bytes} bytes for 2,000 requests of 4 MiB");
 }
 
+/// It takes each request back at once, and asks anew as soon as the server permits a stream.
 #[test]
 fn a_client_that_resets_what_it_asks_for_is_cut_off() {
     let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(4 << 20))]);
     let server = launch(Strategy::LOOPS, &pairs, &[]);
-    let mut attacker = Attacker::open(&server, &pairs, &Parameters::ample());
-    let head = request("/large.bin");
+    let mut client = open(&server, &pairs);
     let mut number = 0;
     let bytes = grown(&server, &pairs, || {
         let began = Instant::now();
-        while attacker.client.closed.is_none() {
+        while client.closed.is_none() {
             assert!(began.elapsed() < PATIENCE, "{number} requests");
-            // Never more at a time than the server permits.
-            let permitted = 100 + number / 100 * 100;
-            if number < permitted {
-                let stream = number * 4;
-                attacker.send(|to| {
-                    frames::stream(stream, 0, &head, false, to);
-                    frames::integers(RESET_STREAM, &[stream, 0x10c, head.len() as u64], to);
-                    frames::integers(STOP_SENDING, &[stream, 0x10c], to);
-                });
-                number += 1;
+            match client.try_ask("GET", "/large.bin", &[]) {
+                Some(stream) => {
+                    client.cancel(stream);
+                    number += 1;
+                }
+                None => {
+                    let before = Cell::new(true);
+                    client.run(|_| !before.replace(false));
+                }
             }
-            attacker.pump();
         }
     });
     assert!(bytes < USUAL, "{bytes} bytes");
+    let why = client.closed.expect("it is closed");
+    assert!(why.contains("too many RESET_STREAM"), "{why} after {number}");
+    assert_eq!(metric(&server, &pairs, "weir_http3_failed_total"), 1.0);
     let counted = metric(&server, &pairs, "weir_http3_resets_total");
     assert!(
-        counted > 100.0 && counted <= number as f64,
+        counted > 0.0 && counted <= f64::from(number),
         "{counted} of {number}"
     );
 }
