@@ -213,8 +213,10 @@ fn open(
             None => datagram::bind(address, count, sockets::takes_both(&address.into(), &bound)),
         };
         let sockets: Vec<UdpSocket> = sockets.map_err(|error| not_bound(address, &error))?;
-        if all.is_empty() && config.http3 == Http3::On {
-            tell_of_little_room(&sockets);
+        if all.is_empty()
+            && let Some(socket) = sockets.first()
+        {
+            tell_what_the_machine_lacks(socket);
         }
         all.push(Sockets {
             address,
@@ -251,19 +253,27 @@ fn not_bound(address: SocketAddr, error: &io::Error) -> Failure {
     ))
 }
 
-/// Says what a machine lacks for bursts of packets.
-fn tell_of_little_room(sockets: &[UdpSocket]) {
-    let wanted = datagram::RECEIVE_BUFFER;
-    if let Some(room) = sockets
-        .first()
-        .and_then(|socket| datagram::receive_buffer(socket).ok())
-        && room < wanted
-    {
+/// Says what this machine lacks for QUIC at speed, and what the operator can do. One socket stands for all.
+fn tell_what_the_machine_lacks(socket: &UdpSocket) {
+    if let Some(said) = datagram::receive_buffer(socket).ok().and_then(of_little_room) {
+        tracing::info!("{said}");
+    }
+    if !datagram::knows_segments(socket) {
         tracing::info!(
-            "HTTP/3: a UDP socket may hold {room} bytes here, so bursts of packets can be lost; `sysctl -w net.core.rmem_max={wanted}` \
-             permits more"
+            "HTTP/3 needs a system call for each packet: the kernel lacks UDP_SEGMENT; Linux 4.18 and later have it"
         );
     }
+}
+
+/// What to say of a receive buffer of so many bytes.
+fn of_little_room(room: usize) -> Option<String> {
+    let wanted = datagram::RECEIVE_BUFFER;
+    (room < wanted).then(|| {
+        format!(
+            "HTTP/3 can lose packets in bursts: the kernel limits the receive buffer of a UDP socket to {room} bytes; \
+             `sysctl -w net.core.rmem_max={wanted}` and a restart give Weir the {wanted} bytes that it asks for"
+        )
+    })
 }
 
 /// The sockets for a successor. One that cannot be had again is left out, with a word.
@@ -558,6 +568,16 @@ mod tests {
         let ways: Vec<u16> = own.ways.iter().map(Relay::process).collect();
         assert_eq!(ways, [0x0100, 0x0101, 0x0102]);
         assert!(siblings(Vec::new(), 0x0100).is_none());
+    }
+
+    #[test]
+    fn a_small_receive_buffer_is_told_with_its_remedy() {
+        assert_eq!(of_little_room(4 << 20), None);
+        let said = of_little_room((4 << 20) - 1).expect("it is too small");
+        assert!(
+            said.contains("to 4194303 bytes") && said.contains("`sysctl -w net.core.rmem_max=4194304`"),
+            "{said}"
+        );
     }
 
     #[test]

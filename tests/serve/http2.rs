@@ -34,6 +34,43 @@ fn secure(strategy: Strategy, files: &[(&str, &[u8])]) -> (Pairs, Server, Client
     (pairs, server, Client::new(secure.0))
 }
 
+/// Answers name HTTP/3, those of an upstream too.
+#[test]
+fn answers_over_tls_name_http3() {
+    let tree = Tree::with(&[("b.txt", "b")]);
+    let upstream = Launch::new(Strategy::LOOPS).root(tree.path()).start();
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    pairs.tree.write("site/a.txt", b"a");
+    let text = format!(
+        "[[proxy]]\npath = \"/b.txt\"\nupstreams = [\"http://{}\"]\n",
+        upstream.address
+    );
+    let config = pairs.tree.write("weir.toml", text).display().to_string();
+    let mut tls = Arc::unwrap_or_clone(pairs.client());
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    let tls = Arc::new(tls);
+    for (http3, is_named) in [("--http3", true), ("--http3=false", false)] {
+        let launch: Launch = pairs.launch(Strategy::LOOPS, &["a"]);
+        let server = launch.args(["--config", &config, http3]).start();
+        let secure = Secure::open(server.address, &tls, "a.test");
+        assert_eq!(secure.0.conn.alpn_protocol(), Some(&b"h2"[..]));
+        let mut client = Client::new(secure.0);
+        let wanted = format!("h3=\":{}\"; ma=86400", server.address.port());
+        for (path, status) in [("/a.txt", 200), ("/b.txt", 200), ("/missing", 404)] {
+            let got = client.get(path, &[]);
+            assert_eq!(got.status, status, "{path}");
+            assert_eq!(
+                got.field("alt-svc"),
+                is_named.then_some(wanted.as_str()),
+                "{path}"
+            );
+            let count = got.fields.iter().filter(|(name, _)| name == "alt-svc").count();
+            assert_eq!(count, usize::from(is_named), "{path}");
+        }
+    }
+}
+
 /// On a line with a declared rate, an answer of 100 kB has seven eighths of it beside a large one, on the same connection
 /// and on another; with `shared`, both have half.
 fn the_least_left_goes_first_on_a_line(strategy: Strategy) {

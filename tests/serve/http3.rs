@@ -185,6 +185,22 @@ fn other_protocols_name_it_and_metrics_count_it() {
         let counted = metric(&server, &pairs, &format!("weir_http3_{name}_total"));
         assert_eq!(counted, wanted, "{name}");
     }
+    let page = secure.try_ask("/.weir/").expect("the live page");
+    assert!(
+        page.contains("data-key=\"totals.http3-requests\" data-rate>3<"),
+        "{page}"
+    );
+    let live = secure.try_ask("/.weir/live.json").expect("its figures");
+    let figure = |name: &str| {
+        let (_, rest) = live.split_once(&format!("\"{name}\":")).expect("a figure");
+        let digits = rest.trim_start().split(|one: char| !one.is_ascii_digit()).next();
+        digits
+            .and_then(|text| text.parse::<u64>().ok())
+            .expect("a number")
+    };
+    assert_eq!((figure("http3-connections"), figure("http3-requests")), (1, 3));
+    // Of the handshake at least two each way, and one for each request.
+    assert!(figure("udp-received") >= 5 && figure("udp-sent") >= 5, "{live}");
     // Handshakes count as those of TLS over TCP: the connection above and the two of these metrics' own.
     let handshakes = metric(&server, &pairs, "weir_tls_handshakes_total");
     // A client that trusts nobody refuses the certificate.
@@ -393,7 +409,15 @@ fn a_connection_outlives_its_clients_address(strategy: Strategy) {
     let pairs = site(&[("large.bin", &large)]);
     let server = launch(strategy, &pairs, &[]);
     // Each socket may lead to another worker, or worker process; with several it surely does.
-    for _ in 0..8 {
+    let handed_over = || {
+        let names = ["forwarded", "relayed", "dropped"];
+        names.map(|name| metric(&server, &pairs, &format!("weir_udp_{name}_total")))
+    };
+    let mut counted = [0.0; 3];
+    let mut moves = 0;
+    // Each move ends where it began by a chance of one half.
+    while moves < 8 || (counted[0] + counted[1] == 0.0 && moves < 64) {
+        moves += 1;
         let mut client = open(&server, &pairs);
         let stream = client.ask("/large.bin");
         assert!(client.run(|client| client.got[&stream].body.len() > 100_000));
@@ -402,6 +426,72 @@ fn a_connection_outlives_its_clients_address(strategy: Strategy) {
         client.ask("/missing");
         assert!(client.run(Client::is_done), "{:?}", client.closed);
         assert!(client.got[&stream].body == large);
+        client.leave();
+        counted = handed_over();
+    }
+    // Threads hand packets to each other, and processes with one thread do so by relays.
+    let [forwarded, relayed, dropped] = counted;
+    let by_relays = strategy.is_of_processes();
+    assert!(
+        by_relays == (relayed > 0.0) && by_relays == (forwarded == 0.0),
+        "{counted:?}"
+    );
+    assert_eq!(dropped, 0.0);
+    let [received, sent, taken] =
+        ["received", "sent", "taken"].map(|name| metric(&server, &pairs, &format!("weir_udp_{name}_total")));
+    assert!(
+        received > moves as f64 && sent > moves as f64,
+        "{received} {sent}"
+    );
+    assert_eq!(by_relays, taken > 0.0);
+}
+
+/// The answer that is most urgent comes first, although it was asked for last and is the longest.
+#[test]
+fn an_urgent_answer_overtakes() {
+    const LAST: &str = "none, and it can wait";
+    type Ask = fn(&mut Client) -> u64;
+    // More than can be under way when the last one is asked for.
+    let (shorter, longer) = (noise(8 << 20), noise(12 << 20));
+    let pairs = site(&[
+        ("a.bin", &shorter),
+        ("b.bin", &shorter),
+        ("c.bin", &longer),
+        ("style.css", &longer),
+    ]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let ways: [(&str, Ask); 4] = [
+        (LAST, |client| {
+            client.ask_as("GET", "/c.bin", &[("priority", "u=7")])
+        }),
+        ("a field", |client| {
+            client.ask_as("GET", "/c.bin", &[("priority", "u=0")])
+        }),
+        ("a frame", |client| {
+            let stream = client.ask_as("GET", "/c.bin", &[("priority", "u=7")]);
+            client.prioritize(stream, 0);
+            stream
+        }),
+        ("the media type", |client| client.ask("/style.css")),
+    ];
+    for (way, ask_last) in ways {
+        let mut client = open(&server, &pairs);
+        let before = ["/a.bin", "/b.bin"].map(|path| client.ask(path));
+        assert!(client.run(|client| {
+            before
+                .iter()
+                .any(|stream| client.got[stream].body.len() > 100_000)
+        }));
+        let last = ask_last(&mut client);
+        let is_over = |client: &Client, stream: u64| client.got[&stream].has_ended;
+        assert!(
+            client.run(|client| [before[0], before[1], last]
+                .iter()
+                .any(|&stream| is_over(client, stream))),
+            "{way}: {:?}",
+            client.closed
+        );
+        assert_eq!(is_over(&client, last), way != LAST, "{way}");
         client.leave();
     }
 }
@@ -545,6 +635,10 @@ fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
 }
 
 crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, upgrades_lose_no_connection, quic_go);
-crate::serve::on_strategy!(loops_uring, LOOPS_URING: upgrades_lose_no_connection);
+crate::serve::on_strategy!(loops_uring, LOOPS_URING: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, upgrades_lose_no_connection);
+crate::serve::on_strategy!(one_loop, ONE_LOOP: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::serve::on_strategy!(one_loop_uring, ONE_LOOP_URING: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::serve::on_strategy!(per_connection, PER_CONNECTION: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::serve::on_strategy!(per_request, PER_REQUEST: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
 crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, upgrades_lose_no_connection, quic_go);
 crate::serve::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);

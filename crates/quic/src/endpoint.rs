@@ -6,6 +6,7 @@
 //!                            └─ neither ─────────▶ answer: version negotiation, stateless reset
 //! ```
 
+use crate::civil_time::CivilTime;
 use crate::connection::{Connection, Served};
 use crate::handshake::ServerTls;
 use crate::identifiers::{self, Identifiers};
@@ -18,7 +19,7 @@ use quinn_proto::{
     Transmit,
 };
 use runtime::clock::to_standard;
-use runtime::datagram::{Address, Asked, Datagram, Outbox, Owner};
+use runtime::datagram::{Address, Asked, Counts, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
 use runtime::session::{Context, Dialing, Job, Line, Need, PeerEvent, Ticket};
 use runtime::streams::{self, JobOf, Service, Session, Wanted};
@@ -45,6 +46,7 @@ pub struct Shared {
     endpoint: Arc<EndpointConfig>,
     /// What does not change with the certificates. Its key of Retry tokens is that of all workers, and outlives reloads.
     lasting: OnceLock<ServerConfig>,
+    civil: Arc<CivilTime>,
     process: u16,
     open: AtomicU64,
     recorder: Option<Arc<dyn Recorder>>,
@@ -64,6 +66,7 @@ impl Shared {
             limits,
             endpoint: Arc::new(endpoint),
             lasting: OnceLock::new(),
+            civil: Arc::default(),
             process: 0,
             open: AtomicU64::new(0),
             recorder: None,
@@ -111,6 +114,7 @@ impl Shared {
             let mut config = ServerConfig::with_crypto(Arc::clone(&crypto));
             config.transport_config(Arc::new(self.limits.transport()));
             self.limits.bound_incoming(&mut config);
+            config.time_source(Arc::clone(&self.civil) as _);
             config
         });
         let mut config = lasting.clone();
@@ -480,9 +484,14 @@ impl<V: Service> runtime::datagram::Endpoint for Endpoint<V> {
         }
     }
 
+    fn counted(&mut self, counts: &Counts) {
+        self.service.counted(&mut self.cx, counts);
+    }
+
     fn turn(&mut self, now: Instant, wall: UnixTime) {
         self.budget.turn(now);
         self.rotation.turn(wall);
+        self.shared.civil.turn(wall);
         self.cx.turn(now, wall);
         if self.budget.step() >= Step::Idle {
             self.save_memory(now);

@@ -13,10 +13,12 @@
 //! - [`hostile`]: for tests: a client whose frames and transport parameters are the caller's
 //! - `connection`: one connection and its session
 //! - `handshake`: TLS of a connection, and what it agreed on
+//! - `civil_time`: the time by which tokens age
 //! - `resets`: how many stateless resets are sent
 //! - `carrier`: the streams of one connection, as its session sees them
 
 mod carrier;
+mod civil_time;
 mod connection;
 pub mod dialing;
 pub mod endpoint;

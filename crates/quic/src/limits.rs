@@ -122,7 +122,10 @@ impl Limits {
     /// may move to another address (RFC 9000 section 9). Tokens are for those that have Retry only, and short-lived.
     pub(crate) fn bound_incoming(&self, config: &mut ServerConfig) {
         let mut tokens = ValidationTokenConfig::default();
-        tokens.sent(0).log(Arc::new(NoneTokenLog));
+        tokens
+            .sent(0)
+            .lifetime(Duration::ZERO)
+            .log(Arc::new(NoneTokenLog));
         config
             .max_incoming(16)
             .incoming_buffer_size(16 << 10)
@@ -163,6 +166,7 @@ pub(crate) fn endpoint(reset_interval: Duration) -> EndpointConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::ServerTls;
     use std::fmt::Debug;
 
     /// The fields of a structure of the library.
@@ -173,6 +177,17 @@ mod tests {
             (!name.starts_with(' ')).then(|| name.to_owned())
         });
         named.collect()
+    }
+
+    /// The configuration of a server that has no certificate.
+    fn accepting() -> ServerConfig {
+        let none = rustls::server::ResolvesServerCertUsingSni::new();
+        let tls = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(none));
+        let mut config = ServerConfig::with_crypto(Arc::new(ServerTls::new(tls).expect("TLS 1.3")));
+        Limits::default().bound_incoming(&mut config);
+        config
     }
 
     /// A release of the library with a further setting fails here: give it a value above, and its reason in docs/http.md.
@@ -205,6 +220,23 @@ mod tests {
                 "enable_segmentation_offload",
             ]
         );
+        // Beside these, which it prints: the time source, the keys of tokens, and what checks their use.
+        let server = accepting();
+        assert_eq!(
+            fields(&server),
+            [
+                "transport",
+                "retry_token_lifetime",
+                "validation_token",
+                "migration",
+                "preferred_address_v4",
+                "preferred_address_v6",
+                "max_incoming",
+                "incoming_buffer_size",
+                "incoming_buffer_size_total",
+            ]
+        );
+        assert_eq!(fields(&server.validation_token), ["lifetime", "sent"]);
         assert_eq!(
             fields(&discovery()),
             ["interval", "upper_bound", "minimum_change", "black_hole_cooldown"]
@@ -240,5 +272,16 @@ mod tests {
         let text = format!("{:?}", Limits::default().transport());
         assert!(text.contains("max_concurrent_bidi_streams: 100,"), "{text}");
         assert!(format!("{:?}", endpoint(Duration::ZERO)).contains("supported_versions: [1]"));
+        let text = format!("{:?}", endpoint(Duration::ZERO));
+        assert!(text.contains("max_udp_payload_size: 1472,"), "{text}");
+        let text = format!("{:?}", accepting());
+        for bound in [
+            "retry_token_lifetime: 15s,",
+            "validation_token: ServerValidationTokenConfig { lifetime: 0ns, sent: 0,",
+            "migration: true, preferred_address_v4: None, preferred_address_v6: None,",
+            "max_incoming: 16, incoming_buffer_size: 16384, incoming_buffer_size_total: 262144,",
+        ] {
+            assert!(text.contains(bound), "{bound} {text}");
+        }
     }
 }

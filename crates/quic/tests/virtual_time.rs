@@ -17,7 +17,7 @@ use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Asked, Endpoint as _, Owner, Sim};
 use runtime::memory::Bound;
 use runtime::session::{Ask, PeerEvent, PeerLoss};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -306,6 +306,89 @@ fn a_client_proves_its_address_if_it_must() {
         assert!(world.service.retried.load(Ordering::Relaxed) >= 1);
         let stream = world.ask(text(5_000, seed));
         world.run("retry", |world| world.is_echoed(stream));
+    }
+}
+
+/// The addresses of so many clients, and the datagrams with which each begins.
+fn first_flights(tls: &rustls::ClientConfig, count: u16) -> Vec<(SocketAddr, Vec<Vec<u8>>)> {
+    let crypto = Arc::new(QuicClientConfig::try_from(tls.clone()).expect("TLS 1.3"));
+    let server = SocketAddr::from(([192, 0, 2, 1], 443));
+    let flight = |number| {
+        let mut quic = quinn_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
+        let config = ClientConfig::new(Arc::clone(&crypto) as _);
+        let now = to_standard(Instant::ZERO);
+        let (_, mut connection) = quic.connect(now, config, server, "a.test").expect("valid");
+        let mut datagrams = Vec::new();
+        let mut buffer = Vec::new();
+        while let Some(transmit) = connection.poll_transmit(now, 1, &mut buffer) {
+            datagrams.push(buffer[..transmit.size].to_vec());
+            buffer.clear();
+        }
+        (SocketAddr::from(([198, 51, 100, 1], 5_000 + number)), datagrams)
+    };
+    (0..count).map(flight).collect()
+}
+
+/// Those who come while the most handshakes are under way get not a byte. Handshakes that go nowhere end after a while, and
+/// there is room again.
+#[test]
+fn peers_beyond_the_most_handshakes_get_no_answer() {
+    let limits = Limits {
+        handshakes_calm: 8,
+        handshakes_max: 4,
+        ..Limits::default()
+    };
+    let server = served(limits);
+    let mut world = World::of(&server, 0.0, 14);
+    let peers = first_flights(&server.2, 6);
+    let answered = |world: &mut World, peers: &[(SocketAddr, Vec<Vec<u8>>)]| {
+        for (at, datagrams) in peers {
+            for datagram in datagrams {
+                world.sim.send(*at, datagram);
+            }
+        }
+        let to = world.sim.take_sent().into_iter().map(|(to, _)| to);
+        to.collect::<BTreeSet<SocketAddr>>()
+    };
+    let first: BTreeSet<SocketAddr> = peers[..4].iter().map(|(at, _)| *at).collect();
+    assert_eq!(answered(&mut world, &peers), first);
+    assert_eq!(world.shared.open(), 4);
+    let ignored: usize = peers[4..].iter().map(|(_, datagrams)| datagrams.len()).sum();
+    assert_eq!(world.service.crowded.load(Ordering::Relaxed), ignored);
+    assert_eq!(world.service.retried.load(Ordering::Relaxed), 0);
+    world.sim.advance(limits.idle_time + Duration::from_secs(5));
+    world.sim.take_sent();
+    assert_eq!(world.shared.open(), 0);
+    let late: BTreeSet<SocketAddr> = peers[4..].iter().map(|(at, _)| *at).collect();
+    assert_eq!(answered(&mut world, &peers[4..]), late);
+}
+
+/// A token proves an address for fifteen seconds. Whoever comes later is told, instead of a second Retry.
+#[test]
+fn a_token_of_retry_is_refused_when_it_is_old() {
+    let limits = Limits {
+        handshakes_calm: 0,
+        ..Limits::default()
+    };
+    for (age, is_taken) in [(14, true), (17, false)] {
+        let mut world = World::new(0.0, 15, limits);
+        world
+            .sim
+            .endpoint()
+            .turn(Instant::ZERO, UnixTime::from_secs(1_000));
+        world.run("retry", |world| {
+            world.service.retried.load(Ordering::Relaxed) >= 1
+        });
+        world
+            .sim
+            .endpoint()
+            .turn(world.now, UnixTime::from_secs(1_000 + age));
+        world.run("the token", |world| world.is_connected || world.closed.is_some());
+        assert_eq!(world.is_connected, is_taken, "{age} s: {:?}", world.closed);
+        if !is_taken {
+            let why = world.closed.expect("it is over");
+            assert!(why.contains("invalid Retry Token"), "{why}");
+        }
     }
 }
 

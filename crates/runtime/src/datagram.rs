@@ -29,7 +29,7 @@ pub use crate::sys::{Address, Datagram};
 pub use relay::{Others, Relay, Siblings};
 pub use serve::{Counts, Driver, Handle, Limits, RELAYS_MAX, Stop, serve};
 pub use sim::Sim;
-pub use sockets::{RECEIVE_BUFFER, adopt, bind, receive_buffer};
+pub use sockets::{RECEIVE_BUFFER, adopt, bind, knows_segments, receive_buffer};
 
 /// One protocol over one UDP socket, as a pure state machine.
 pub trait Endpoint: Send {
@@ -68,6 +68,10 @@ pub trait Endpoint: Send {
 
     /// Something happened to the peer that `owner` has opened under this ticket. [`Endpoint::poll`] follows.
     fn peer(&mut self, _owner: u64, _ticket: Ticket, _event: PeerEvent<'_>, _now: Instant) {}
+
+    /// What the driver has counted of this worker since the last call, at the end of a turn in which it counted something. For
+    /// endpoints that publish it.
+    fn counted(&mut self, _counts: &Counts) {}
 
     /// Takes in datagrams that arrived together, in the order of their arrival. Their bytes may be changed in place, to be
     /// decrypted for instance. Output may be appended to `out`.

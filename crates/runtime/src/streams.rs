@@ -12,6 +12,7 @@
 //! what came of it. An ask is carried out after the `poll` that returned it, so a session does not ask for the same peer
 //! again before the event of the first ask, except to close it. Peers end with their session: what was under way is reset.
 
+use crate::datagram::Counts;
 use crate::memory::Budget;
 use crate::peer::{Ask, Dialing, PeerEvent};
 use crate::session::{Context, Job, Need, Secured, Ticket};
@@ -174,6 +175,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// A new peer gets no answer: too many handshakes are under way.
     fn crowded(&self, _cx: &mut <Self::Session as Session>::Cx) {}
+
+    /// What the driver has counted of this worker since the last call, beneath the transport.
+    fn counted(&self, _cx: &mut <Self::Session as Session>::Cx, _counts: &Counts) {}
 
     /// The memory budget that its connections share.
     fn budget(&self) -> Arc<Budget> {

@@ -35,8 +35,11 @@ pub use capture::{
     Arrived, bind_packet_socket, capture_socket, make_promiscuous, packet_statistics, prepare_packet_socket,
     receive_packets,
 };
+#[cfg(test)]
+pub(crate) use datagrams::leave_out_checksums;
 pub use datagrams::{
-    Address, Arrivals, Datagram, forbid_fragments, path_mtu, prepare_datagrams, probe_paths, send_datagrams,
+    Address, Arrivals, Datagram, forbid_fragments, knows_segments, path_mtu, prepare_datagrams, probe_paths,
+    send_datagrams,
 };
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;

@@ -11,6 +11,7 @@ use crate::rate_limit::Pace;
 use crate::service::Server;
 use crate::session::gateway::PEERS_MAX;
 use crate::session::{Http3, Layer, Session};
+use runtime::datagram;
 use runtime::memory::Budget;
 use runtime::session::Dialing;
 use runtime::{Accepted, Service};
@@ -98,6 +99,21 @@ impl runtime::streams::Service for Server {
 
     fn retried(&self, cx: &mut Cx) {
         cx.counters.http3_retries().add(1);
+    }
+
+    fn counted(&self, cx: &mut Cx, counts: &datagram::Counts) {
+        let counters = &cx.counters;
+        for (counter, by) in [
+            (counters.udp_received(), counts.received),
+            (counters.udp_forwarded(), counts.forwarded),
+            (counters.udp_relayed(), counts.relayed),
+            (counters.udp_taken(), counts.taken),
+            (counters.udp_dropped(), counts.dropped),
+            (counters.udp_sent(), counts.sent),
+            (counters.udp_refused(), counts.refused),
+        ] {
+            counter.add(by);
+        }
     }
 
     fn budget(&self) -> Arc<Budget> {

@@ -123,6 +123,20 @@ counters! {
     http3_failed,
     /// New clients of HTTP/3 that had to prove their address first (Retry).
     http3_retries,
+    /// UDP datagrams received.
+    udp_received,
+    /// UDP datagrams received by another thread than that of their connection, and handed to it.
+    udp_forwarded,
+    /// UDP datagrams of connections of another process, handed to it.
+    udp_relayed,
+    /// UDP datagrams that other processes handed over.
+    udp_taken,
+    /// UDP datagrams received and dropped: too many waited for their thread or process, or it is gone.
+    udp_dropped,
+    /// UDP payloads sent; the kernel makes several datagrams of one where it can.
+    udp_sent,
+    /// UDP payloads that the kernel refused to send: no route, or too long for the interface.
+    udp_refused,
     /// Idle connections closed for new ones at the connection limit.
     idle_closed,
     /// Idle connections closed because the memory limit was nearly reached.

@@ -5,13 +5,14 @@
 //! in memory would cost.
 
 use super::client::config;
-use super::{is_served, launch, metric, resident, site};
+use super::{is_served, launch, metric, open, resident, site};
 use crate::serve::files::noise;
 use crate::serve::process::{PATIENCE, Server, Strategy, eventually};
 use crate::serve::tls::Pairs;
 use http3::qpack::block;
-use quic::hostile::frames::{self, RESET_STREAM, STOP_SENDING};
+use quic::hostile::frames::{self, RESET_STREAM};
 use quic::hostile::{Closed, Hostile, Parameters};
+use std::cell::Cell;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -288,32 +289,38 @@ fn answers_that_are_not_acknowledged_are_kept_to_a_limit() {
     assert!(bytes < 120 << 20, "{bytes} bytes for 2,000 requests of 4 MiB");
 }
 
+/// It takes each request back at once, and asks anew as soon as the server permits a stream.
 #[test]
 fn a_client_that_resets_what_it_asks_for_is_cut_off() {
     let pairs = site(&[("a.txt", b"a"), ("large.bin", &noise(4 << 20))]);
     let server = launch(Strategy::LOOPS, &pairs, &[]);
-    let mut attacker = Attacker::open(&server, &pairs, &Parameters::ample());
-    let head = request("/large.bin");
+    let mut client = open(&server, &pairs);
+    let mut number = 0;
     let bytes = grown(&server, &pairs, || {
         let began = Instant::now();
-        let mut number = 0;
-        while attacker.client.closed.is_none() {
+        while client.closed.is_none() {
             assert!(began.elapsed() < PATIENCE, "{number} requests");
-            // Never more at a time than the server permits.
-            let permitted = 100 + number / 100 * 100;
-            if number < permitted {
-                let stream = number * 4;
-                attacker.send(|to| {
-                    frames::stream(stream, 0, &head, false, to);
-                    frames::integers(RESET_STREAM, &[stream, 0x10c, head.len() as u64], to);
-                    frames::integers(STOP_SENDING, &[stream, 0x10c], to);
-                });
-                number += 1;
+            match client.try_ask("GET", "/large.bin", &[]) {
+                Some(stream) => {
+                    client.cancel(stream);
+                    number += 1;
+                }
+                None => {
+                    let before = Cell::new(true);
+                    client.run(|_| !before.replace(false));
+                }
             }
-            attacker.pump();
         }
     });
     assert!(bytes < USUAL, "{bytes} bytes");
+    let why = client.closed.expect("it is closed");
+    assert!(why.contains("too many RESET_STREAM"), "{why} after {number}");
+    assert_eq!(metric(&server, &pairs, "weir_http3_failed_total"), 1.0);
+    let counted = metric(&server, &pairs, "weir_http3_resets_total");
+    assert!(
+        counted > 0.0 && counted <= f64::from(number),
+        "{counted} of {number}"
+    );
 }
 
 /// Each question asks for an answer of the same length.
@@ -454,15 +461,63 @@ fn no_stream_waits_for_a_dynamic_table() {
     }
 }
 
+/// NEW_CONNECTION_ID frames with these numbers, which retire none.
+fn connection_ids(numbers: std::ops::RangeInclusive<u64>, to: &mut Vec<u8>) {
+    for number in numbers {
+        frames::integers(0x18, &[number, 0], to);
+        to.push(8);
+        to.extend_from_slice(&number.to_be_bytes());
+        to.extend_from_slice(&[number as u8; 16]);
+    }
+}
+
+/// What is just within the limits is taken.
+#[test]
+fn limits_of_the_transport_can_be_used_up() {
+    // Of a reserved type, which means nothing (RFC 9114 section 6.2.3).
+    const RESERVED: u8 = 0x21;
+    let pairs = site(&[("a.txt", b"a")]);
+    let server = launch(Strategy::LOOPS, &pairs, &[]);
+    let mut attacker = Attacker::open(&server, &pairs, &Parameters::ample());
+    // Twice, as what arrives once more is no more.
+    for _ in 0..2 {
+        attacker.send(|to| {
+            connection_ids(1..=5, to);
+            frames::stream(2 + 4 * 7, 0, &[RESERVED], false, to);
+            frames::stream(4 * 99, 0, b"x", false, to);
+            for stream in 1..4 {
+                frames::stream(stream * 4, (64 << 10) - 1, b"x", false, to);
+            }
+            // Leaves 256 bytes of the connection's window, for the streams above and the request.
+            frames::stream(4 * 4, (64 << 10) - 257, b"x", false, to);
+        });
+    }
+    attacker.ask("/a.txt");
+    assert_eq!(attacker.client.closed, None);
+}
+
 /// Whoever goes beyond a limit of the transport has no connection any more.
 #[test]
 fn limits_of_the_transport_hold() {
     let pairs = site(&[("a.txt", b"a")]);
     let server = launch(Strategy::LOOPS, &pairs, &[]);
     type Write = fn(&mut Vec<u8>);
-    let cases: [(&str, u64, Write); 8] = [
+    let cases: [(&str, u64, Write); 11] = [
         ("more than a stream's window", 0x03, |to| {
             frames::stream(0, 64 << 10, b"x", false, to)
+        }),
+        ("more than a connection's window", 0x03, |to| {
+            // Each within its own window.
+            for stream in 0..5 {
+                frames::stream(stream * 4, (64 << 10) - 1, b"x", false, to);
+            }
+        }),
+        ("more unidirectional streams than permitted", 0x04, |to| {
+            frames::stream(2 + 4 * 8, 0, b"x", false, to)
+        }),
+        ("a sixth connection ID", 0x09, |to| {
+            // The server has retired the one of the handshake.
+            connection_ids(1..=6, to);
         }),
         ("more streams than permitted", 0x04, |to| {
             frames::stream(4 * 100, 0, b"x", false, to)

@@ -230,6 +230,16 @@ impl Client {
         self.flush();
     }
 
+    /// Tells the server that an answer is this urgent from now on (PRIORITY_UPDATE).
+    pub(crate) fn prioritize(&mut self, stream: u64, urgency: u8) {
+        let priority = Priority {
+            urgency,
+            ..Priority::DEFAULT
+        };
+        self.http.prioritize(stream, priority);
+        self.flush();
+    }
+
     /// Gives a request up.
     pub(crate) fn cancel(&mut self, stream: u64) {
         self.http.reset(stream, Code::REQUEST_CANCELLED);

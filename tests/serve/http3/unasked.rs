@@ -52,6 +52,34 @@ fn it_is_on_with_tls_unless_it_is_off() {
     assert!(!clear.stderr().contains("HTTP/3"), "{}", clear.stderr());
 }
 
+/// The receive buffer of a UDP socket is no larger than the machine permits.
+#[test]
+fn a_machine_with_small_receive_buffers_is_told_at_start() {
+    let text = std::fs::read_to_string("/proc/sys/net/core/rmem_max").expect("Linux has it");
+    let most: usize = text.trim().parse().expect("a number");
+    let pairs = site(&[("a.txt", b"a")]);
+    for http3 in ["--http3=auto", "--http3"] {
+        let server = start(&pairs, &[http3]);
+        let said = "HTTP/3 can lose packets in bursts";
+        match most < 4 << 20 {
+            true => {
+                let limit = format!("a UDP socket to {most} bytes; `sysctl -w net.core.rmem_max=4194304`");
+                eventually("what to do", || {
+                    let log = server.stderr();
+                    (log.matches(said).count() == 1 && log.contains(&limit)).then_some(())
+                });
+            }
+            // All that is said at start comes before a server answers.
+            false => {
+                answers(&mut open(&server, &pairs));
+                assert!(!server.stderr().contains(said), "{}", server.stderr());
+            }
+        }
+    }
+    let without = start(&pairs, &["--http3=false"]);
+    assert!(!without.stderr().contains("rmem_max"), "{}", without.stderr());
+}
+
 /// The port of an address, with UDP taken by a program that would share it.
 fn port_without_udp() -> (UdpSocket, SocketAddr) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).expect("a socket");
@@ -78,7 +106,7 @@ fn a_taken_udp_port_leaves_tls_alone() {
     let launch: Launch = pairs.launch(Strategy::LOOPS, &["a"]);
     let (code, said) = launch.args(["--listen", &place, "--http3"]).fail();
     assert!(
-        code != 0 && said.contains("cannot receive UDP") && said.contains("stop the program"),
+        code != 0 && said.contains("cannot receive UDP") && said.contains("stop that program"),
         "{said}"
     );
     drop(taken);

@@ -131,6 +131,8 @@ impl Session for Echo {
 #[derive(Default)]
 pub(crate) struct Echoes {
     pub(crate) retried: AtomicUsize,
+    /// Datagrams of new peers that got no answer.
+    pub(crate) crowded: AtomicUsize,
     pub(crate) handshakes: Handshakes,
     pub(crate) budget: Arc<Budget>,
     /// How often it was asked to close what it keeps idle.
@@ -166,6 +168,10 @@ impl Service for Echoes {
 
     fn retried(&self, _: &mut Cx) {
         self.retried.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn crowded(&self, _: &mut Cx) {
+        self.crowded.fetch_add(1, Ordering::Relaxed);
     }
 }
 

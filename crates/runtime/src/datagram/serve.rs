@@ -84,7 +84,7 @@ impl Default for Limits {
     }
 }
 
-/// What all workers have counted since they started.
+/// What a driver has counted of its workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Datagrams received.
@@ -104,6 +104,22 @@ pub struct Counts {
     pub refused: u64,
 }
 
+impl Counts {
+    /// Each count of both, put together by `count`.
+    fn with(&self, other: &Counts, count: fn(u64, u64) -> u64) -> Counts {
+        Counts {
+            received: count(self.received, other.received),
+            forwarded: count(self.forwarded, other.forwarded),
+            relayed: count(self.relayed, other.relayed),
+            dropped: count(self.dropped, other.dropped),
+            taken: count(self.taken, other.taken),
+            sent: count(self.sent, other.sent),
+            refused: count(self.refused, other.refused),
+        }
+    }
+}
+
+/// Those of one worker, which alone writes them.
 #[derive(Debug, Default)]
 struct Counters {
     received: AtomicU64,
@@ -113,6 +129,21 @@ struct Counters {
     taken: AtomicU64,
     sent: AtomicU64,
     refused: AtomicU64,
+}
+
+impl Counters {
+    fn read(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            received: read(&self.received),
+            forwarded: read(&self.forwarded),
+            relayed: read(&self.relayed),
+            dropped: read(&self.dropped),
+            taken: read(&self.taken),
+            sent: read(&self.sent),
+            refused: read(&self.refused),
+        }
+    }
 }
 
 /// Datagrams that other workers received.
@@ -156,7 +187,8 @@ impl Mailbox {
 #[derive(Debug)]
 struct Shared {
     mailboxes: Vec<Mailbox>,
-    counters: Counters,
+    /// Of each worker.
+    counters: Vec<Counters>,
     limits: Limits,
     draining: AtomicBool,
     /// Nanoseconds of the instant at which a drain ends.
@@ -204,7 +236,7 @@ impl Shared {
         };
         let shared = Shared {
             mailboxes: (0..workers).map(mailbox).collect::<io::Result<_>>()?,
-            counters: Counters::default(),
+            counters: (0..workers).map(|_| Counters::default()).collect(),
             limits,
             draining: AtomicBool::new(false),
             until: AtomicU64::new(0),
@@ -427,19 +459,10 @@ impl Handle {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// What was counted so far.
+    /// What all workers have counted since they started.
     pub fn counts(&self) -> Counts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.shared.counters;
-        Counts {
-            received: read(&counters.received),
-            forwarded: read(&counters.forwarded),
-            relayed: read(&counters.relayed),
-            dropped: read(&counters.dropped),
-            taken: read(&counters.taken),
-            sent: read(&counters.sent),
-            refused: read(&counters.refused),
-        }
+        let all = self.shared.counters.iter().map(Counters::read);
+        all.fold(Counts::default(), |sum, one| sum.with(&one, u64::wrapping_add))
     }
 
     /// Waits until all workers have ended.
@@ -509,6 +532,8 @@ struct Worker<E: Endpoint> {
     relays_seen: u64,
     /// Room for one relayed datagram, once there are any.
     room: Option<Room>,
+    /// What the endpoint knows of the counters.
+    told: Counts,
 }
 
 /// What ended a wait.
@@ -552,6 +577,7 @@ impl<E: Endpoint> Worker<E> {
             relays: Vec::new(),
             relays_seen: 0,
             room: None,
+            told: Counts::default(),
         })
     }
 
@@ -600,12 +626,26 @@ impl<E: Endpoint> Worker<E> {
                 upstreams.turn(&mut self.endpoint, now)?;
             }
             has_more = self.write(now)? || unread || is_relayed || (was_told && self.is_done());
+            self.tell_counts();
             if self.endpoint.has_ended() && self.out.is_empty() {
                 return Ok(());
             }
             if self.endpoint.is_timed() {
                 self.endpoint.rest(clock::now());
             }
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.number]
+    }
+
+    /// Tells the endpoint what was counted since the last time.
+    fn tell_counts(&mut self) {
+        let counts = self.counters().read();
+        if counts != self.told {
+            self.endpoint.counted(&counts.with(&self.told, u64::wrapping_sub));
+            self.told = counts;
         }
     }
 
@@ -694,7 +734,7 @@ impl<E: Endpoint> Worker<E> {
                     };
                     self.take(datagram, now);
                 }
-                Arrived::Odd => count(&self.shared.counters.dropped, 1),
+                Arrived::Odd => count(&self.counters().dropped, 1),
                 Arrived::Nothing => return false,
                 Arrived::Gone => {
                     self.shared.forget(relay);
@@ -708,12 +748,12 @@ impl<E: Endpoint> Worker<E> {
     /// Takes a datagram that another process received. One of a sibling is passed on: another program does not tell them
     /// apart. One of a third program is dropped, so that none goes in circles.
     fn take(&mut self, datagram: Datagram<'_>, now: Instant) {
-        count(&self.shared.counters.taken, 1);
+        count(&self.counters().taken, 1);
         match self.endpoint.owner(datagram.bytes) {
             Owner::Worker(other) if self.is_another(other) => self.forward(other, &datagram),
             Owner::Process(process) => match self.sibling(process) {
                 Some(sibling) if self.hand_over(sibling, &datagram) => {}
-                _ => count(&self.shared.counters.dropped, 1),
+                _ => count(&self.counters().dropped, 1),
             },
             Owner::Mine | Owner::Anyone | Owner::Worker(_) => {
                 self.endpoint.handle(&mut [datagram], &mut self.out, now);
@@ -735,7 +775,7 @@ impl<E: Endpoint> Worker<E> {
             ecn: datagram.ecn,
         };
         if !self.shared.mailboxes[worker].put(forwarded, self.shared.limits.mailbox_max) {
-            count(&self.shared.counters.dropped, 1);
+            count(&self.counters().dropped, 1);
         }
     }
 
@@ -767,8 +807,8 @@ impl<E: Endpoint> Worker<E> {
     /// False if nobody holds the other end.
     fn hand_over(&self, relay: &Relay, datagram: &Datagram<'_>) -> bool {
         match relay.pass(datagram.bytes, datagram.from, datagram.ecn) {
-            Passed::Sent => count(&self.shared.counters.relayed, 1),
-            Passed::Full => count(&self.shared.counters.dropped, 1),
+            Passed::Sent => count(&self.counters().relayed, 1),
+            Passed::Full => count(&self.counters().dropped, 1),
             Passed::Gone => return false,
         }
         true
@@ -828,7 +868,7 @@ impl<E: Endpoint> Worker<E> {
         if let Some(errno) = arrivals.network_error() {
             self.report(errno, now);
         }
-        let counters = &self.shared.counters;
+        let counters = self.counters();
         let is_expected = self.shared.is_expecting.load(Ordering::Acquire) || self.shared.has_left();
         let mut batch: Vec<Datagram<'_>> = Vec::new();
         // An empty datagram is no packet of QUIC.
@@ -919,7 +959,7 @@ impl<E: Endpoint> Worker<E> {
                     self.shared.segments.store(false, Ordering::Relaxed);
                 }
             }
-            let counters = &self.shared.counters;
+            let counters = self.counters();
             match sent {
                 Ok(()) => count(&counters.sent, 1),
                 Err(libc::EAGAIN) => return Ok(false),

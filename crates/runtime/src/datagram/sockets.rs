@@ -1,9 +1,10 @@
 //! UDP sockets of a server: opened for several workers at one address, or taken over from another program.
 
+use crate::sys;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes that a socket keeps for a worker that is busy: some 3,000 packets. What does not fit is lost, and its sender waits a
 /// second or more before it sends again, if it was a connection's first.
@@ -61,6 +62,11 @@ pub fn adopt(socket: &OwnedFd) -> Option<SocketAddr> {
 pub fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
     // The kernel doubles what was asked for, for its own bookkeeping.
     Ok(socket2::SockRef::from(socket).recv_buffer_size()? / 2)
+}
+
+/// Whether the kernel can cut one payload into several datagrams (`UDP_SEGMENT`, udp(7)). If not, each is a system call.
+pub fn knows_segments(socket: &UdpSocket) -> bool {
+    sys::knows_segments(socket.as_fd())
 }
 
 #[cfg(test)]

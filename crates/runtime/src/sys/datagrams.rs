@@ -71,6 +71,19 @@ pub fn probe_paths(fd: BorrowedFd<'_>) {
     );
 }
 
+/// Whether the kernel knows `UDP_SEGMENT` (udp(7), Linux 4.18): one call then sends several datagrams. A device may refuse them
+/// still.
+pub fn knows_segments(fd: BorrowedFd<'_>) -> bool {
+    get::<libc::c_int>(fd, libc::SOL_UDP, UDP_SEGMENT).is_ok()
+}
+
+/// Sends without checksums over IPv4 from here on. Linux then refuses to segment (`EINVAL`), as it does where a device or a
+/// tunnel cannot (`EIO`).
+#[cfg(test)]
+pub(crate) fn leave_out_checksums(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
+}
+
 /// The largest packet, in bytes with its headers, that the path of this connected socket is known to take: the MTU of the
 /// interface, or less after an ICMP message.
 ///

@@ -120,6 +120,36 @@ pub(super) fn html(figures: &Figures) -> String {
             totals.http3_retries,
             "",
         );
+        row(out, "udp-received", "datagrams received", totals.udp_received, "");
+        row(
+            out,
+            "udp-forwarded",
+            "handed to another thread",
+            totals.udp_forwarded,
+            "",
+        );
+        row(
+            out,
+            "udp-relayed",
+            "handed to another process",
+            totals.udp_relayed,
+            "",
+        );
+        row(
+            out,
+            "udp-dropped",
+            "dropped: too many waited",
+            totals.udp_dropped,
+            "",
+        );
+        row(out, "udp-sent", "payloads sent", totals.udp_sent, "");
+        row(
+            out,
+            "udp-refused",
+            "refused by the kernel",
+            totals.udp_refused,
+            "",
+        );
     });
     if !figures.certificates.is_empty() {
         section(&mut out, "TLS", |out| {

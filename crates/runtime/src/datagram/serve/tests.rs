@@ -1,7 +1,8 @@
 //! Sockets of the loopback: who gets which datagram, among workers and among processes; relays, addresses, drains.
 
 use super::*;
-use crate::datagram::bind;
+use crate::datagram::{bind, knows_segments};
+use crate::sys::leave_out_checksums;
 use std::collections::HashSet;
 
 /// Answers each datagram with its own number before it. A datagram that begins with a digit belongs to the worker of that
@@ -15,6 +16,10 @@ struct Named {
     late: Option<Duration>,
     due: Vec<(Instant, Address, Vec<u8>)>,
     drains: bool,
+    /// What the driver has told it, of all workers of one process.
+    counted: Arc<Mutex<Counts>>,
+    /// Bytes of each datagram of an answer; otherwise, an answer is one.
+    segment: Option<u16>,
 }
 
 impl Endpoint for Named {
@@ -31,6 +36,7 @@ impl Endpoint for Named {
             let at = now + self.late.unwrap_or(Duration::ZERO);
             let address = Address {
                 local: datagram.local,
+                segment: self.segment,
                 ..Address::to(datagram.from)
             };
             self.due.push((at, address, answer));
@@ -66,6 +72,12 @@ impl Endpoint for Named {
         }
     }
 
+    fn counted(&mut self, counts: &Counts) {
+        assert_ne!(*counts, Counts::default(), "there is something to tell");
+        let mut sum = self.counted.lock().expect("no panic");
+        *sum = sum.with(counts, u64::wrapping_add);
+    }
+
     fn drain(&mut self, _: &mut Outbox, _: Instant) {
         self.drains = true;
     }
@@ -85,6 +97,8 @@ fn start(workers: usize, late: Option<Duration>) -> (SocketAddr, Handle) {
         late,
         due: Vec::new(),
         drains: false,
+        counted: Arc::default(),
+        segment: None,
     };
     (
         address,
@@ -131,6 +145,71 @@ fn each_datagram_reaches_its_owner_whoever_received_it() {
     handle.join().expect("workers that end well");
 }
 
+/// Of a worker that is busy, further datagrams are lost, as in a network.
+#[test]
+fn a_mailbox_is_bounded() {
+    let mailbox = Mailbox {
+        waiting: Mutex::default(),
+        bell: Arc::new(Bell::new().expect("a descriptor")),
+    };
+    let put = |byte: u8| {
+        let forwarded = Forwarded {
+            bytes: vec![byte],
+            from: SocketAddr::from(([127, 0, 0, 1], 9)),
+            local: None,
+            ecn: 0,
+        };
+        mailbox.put(forwarded, 3)
+    };
+    assert_eq!([1, 2, 3, 4, 5].map(put), [true, true, true, false, false]);
+    let kept: Vec<Vec<u8>> = mailbox.waiting().drain(..).map(|one| one.bytes).collect();
+    assert_eq!(kept, [[1], [2], [3]]);
+    assert!(put(6), "there is room again");
+}
+
+/// What the kernel refuses to cut arrives all the same, and the kernel is not asked again.
+#[test]
+fn datagrams_are_sent_one_by_one_where_the_kernel_does_not_cut_them() {
+    for is_refused in [false, true] {
+        let sockets = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1, false).expect("a socket");
+        let address = sockets[0].local_addr().expect("an address");
+        assert!(knows_segments(&sockets[0]), "Linux does since 4.18");
+        if is_refused {
+            leave_out_checksums(sockets[0].as_fd()).expect("an option");
+        }
+        let counted: Arc<Mutex<Counts>> = Arc::default();
+        let told = Arc::clone(&counted);
+        let make = move |number| Named {
+            number,
+            process: 0,
+            is_busy: Arc::default(),
+            late: None,
+            due: Vec::new(),
+            drains: false,
+            counted: Arc::clone(&told),
+            segment: Some(4),
+        };
+        let handle = serve(sockets, Others::default(), make, Limits::default()).expect("a thread");
+        let client = client();
+        for round in 0..2 {
+            let mut got = vec![ask(&client, address, "one-two-three")];
+            let mut buffer = [0; 64];
+            for _ in 0..3 {
+                let length = client.recv(&mut buffer).expect("the rest of the answer");
+                got.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+            }
+            assert_eq!(got, ["0one", "-two", "-thr", "ee"], "{is_refused} {round}");
+        }
+        assert_eq!(handle.shared.segments.load(Ordering::Relaxed), !is_refused);
+        handle.stop();
+        let counters = Arc::clone(&handle.shared);
+        handle.join().expect("a worker that ends well");
+        let counts = counters.counters[0].read();
+        assert_eq!((counts.received, counts.sent, counts.refused), (2, 2, 0));
+        assert_eq!(*counted.lock().expect("no panic"), counts);
+    }
+}
+
 /// A process whose answers begin with the numbers of its program and its own. It is busy until the flag says otherwise.
 fn process(number: u16, sockets: Vec<UdpSocket>, others: Others) -> (Handle, Arc<AtomicBool>) {
     let is_busy = Arc::new(AtomicBool::new(true));
@@ -143,6 +222,8 @@ fn process(number: u16, sockets: Vec<UdpSocket>, others: Others) -> (Handle, Arc
         late: None,
         due: Vec::new(),
         drains: false,
+        counted: Arc::default(),
+        segment: None,
     };
     let handle = serve(sockets, others, make, Limits::default()).expect("threads");
     (handle, is_busy)
@@ -442,6 +523,8 @@ fn all_addresses_are_those_of_both_families_if_asked() {
         late: None,
         due: Vec::new(),
         drains: false,
+        counted: Arc::default(),
+        segment: None,
     };
     let handle = serve(sockets, Others::default(), make, Limits::default()).expect("workers");
     // It takes answers from where it asked only, which is not where the system would send from.
