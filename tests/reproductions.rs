@@ -214,8 +214,8 @@ fn every_parameter_of_the_hosts_is_printed_with_its_source() {
         ),
         ("lab hosts --server zeus --set workers", "write NAME=VALUE"),
         (
-            "lab hosts --server zeus --mode h2",
-            "write http10, serial, pipelined or early-close",
+            "lab hosts --server zeus --mode h3",
+            "write http10, serial, pipelined, early-close or h2",
         ),
     ] {
         let out = weir(wrong);
