@@ -347,8 +347,8 @@ fn amplificationlimit() {
     });
 }
 
-/// Connections over a path that harms 20 % of the datagrams: one for each file, all at once; fewer with aioquic, whose round trips
-/// get long with more. The runner has 50, one after another, and 30 %: for some, that takes minutes of probe timeouts.
+/// Connections over a path that harms 20 % of the datagrams: one for each file, all at once. The runner has 50, one after another,
+/// and 30 %, with which some take more than a minute of probe timeouts.
 fn connections(path: &Path, check: impl Fn(Peer, Seen) + Sync) {
     let (site, names) = Site::many(20, 1_024);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -358,12 +358,16 @@ fn connections(path: &Path, check: impl Fn(Peer, Seen) + Sync) {
         .args(["--header-timeout", "100s"])
         .start();
     std::thread::scope(|scope| {
-        for (peer, count) in [(Peer::QuicGo, 20), (Peer::Aioquic, 10)] {
-            let (site, server, names, check) = (&site, &server, &names[..count], &check);
+        for peer in BOTH {
+            let (site, server, names, check) = (&site, &server, &names, &check);
             scope.spawn(move || {
                 let got = from(server, site, peer, path.clone(), &["--apart"], names);
                 let Some((found, seen)) = got else { return };
-                assert_eq!(number(&found, "connections"), count as u64, "{peer:?}: {found}");
+                assert_eq!(
+                    number(&found, "connections"),
+                    names.len() as u64,
+                    "{peer:?}: {found}"
+                );
                 check(peer, seen);
             });
         }

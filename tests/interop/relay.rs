@@ -6,7 +6,8 @@
 //!                                  │
 //!                                Seen
 //! ```
-//! What happens to a client's nth datagram of a direction follows from the seed, whenever it comes.
+//! What happens to a client's nth datagram of a direction follows from the seed and the number of clients before it, whenever
+//! the datagram comes.
 
 use super::packets::{Kind, kinds};
 use runtime::sys::{Address, Arrivals, prepare_datagrams, send_datagrams};
@@ -203,6 +204,14 @@ struct Chance {
 }
 
 impl Chance {
+    /// Of the nth client in a direction, whenever the first datagram of that direction comes.
+    fn of(seed: Seed, client: u64, is_up: bool) -> Chance {
+        Chance {
+            rng: Seed(seed.0 ^ client << 32 ^ u64::from(is_up) << 16).rng(),
+            burst: 0,
+        }
+    }
+
     fn draw(&mut self) -> f64 {
         // 53 bits, as a fraction.
         (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
@@ -290,8 +299,22 @@ fn flow(world: &Shared, client: SocketAddr) -> Rc<UdpSocket> {
     if let Some(flow) = world.borrow().flows.get(&client) {
         return Rc::clone(&flow.socket);
     }
-    let at = world.borrow().server.ip();
-    locked(&world.borrow().seen).clients += 1;
+    let at = {
+        let mut world = world.borrow_mut();
+        let World {
+            path,
+            seen,
+            chances,
+            server,
+            ..
+        } = &mut *world;
+        let mut seen = locked(seen);
+        seen.clients += 1;
+        for is_up in [true, false] {
+            chances.insert((client, is_up), Chance::of(path.seed, seen.clients, is_up));
+        }
+        server.ip()
+    };
     open(world, client, at)
 }
 
@@ -409,10 +432,7 @@ impl World {
                 .amplified
                 .max(seen.unproven.1 as f64 / seen.unproven.0 as f64);
         }
-        let chance = chances.entry((client, is_up)).or_insert_with(|| Chance {
-            rng: Seed(path.seed.0 ^ seen.clients << 32 ^ u64::from(is_up) << 16).rng(),
-            burst: 0,
-        });
+        let chance = chances.get_mut(&(client, is_up)).expect("drawn since its first");
         // Always drawn, so that the fate of the next does not depend on this one's.
         let is_lost = chance.is_below(path.loss);
         let is_damaged = chance.is_below(path.damage) && !is_lost;
@@ -450,4 +470,17 @@ impl World {
         }
         Some(path.delay + if is_late { LATE } else { Duration::ZERO })
     }
+}
+
+/// Otherwise a path that happens to lose none of the first datagrams to a client loses none to any.
+#[test]
+fn clients_share_no_fate() {
+    let mut fates = BTreeSet::new();
+    for client in 1..=20 {
+        for is_up in [true, false] {
+            let mut chance = Chance::of(Path::clear().seed, client, is_up);
+            fates.insert((0..64).map(|_| chance.is_below(0.2)).collect::<Vec<bool>>());
+        }
+    }
+    assert_eq!(fates.len(), 40);
 }
