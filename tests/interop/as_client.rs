@@ -19,7 +19,7 @@ struct Fetched {
 }
 
 /// `weir fetch` of the page behind this port.
-fn fetch(site: &Site, relay: &Relay, flags: &[&str]) -> Output {
+pub(super) fn fetch(site: &Site, relay: &Relay, flags: &[&str]) -> Output {
     let (url, ca) = (format!("https://{}/", relay.address), site.path("ca.pem"));
     Command::new("timeout")
         .args([
@@ -41,7 +41,7 @@ fn fetch(site: &Site, relay: &Relay, flags: &[&str]) -> Output {
 }
 
 /// The lines of fetches that got each file whole, over HTTP/3.
-fn lines(site: &Site, output: &Output) -> Vec<Value> {
+pub(super) fn lines(site: &Site, output: &Output) -> Vec<Value> {
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
     let lines = said

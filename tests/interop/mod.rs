@@ -3,6 +3,7 @@
 //!
 //! - `as_server`: `weir serve` with clients of others
 //! - `as_client`: `weir fetch` with servers of others
+//! - `caddy`: `weir fetch` with Caddy
 //! - `matrix`: many streams, large files, loss, reordering, migration: each client with each
 //! - `measured`: what the runner measures: goodput, alone and beside TCP
 //!
@@ -17,6 +18,7 @@
 
 mod as_client;
 mod as_server;
+mod caddy;
 mod matrix;
 mod measured;
 mod packets;

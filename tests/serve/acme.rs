@@ -52,7 +52,7 @@ impl Drop for Pebble {
 
 /// Free ports below those that the system gives to whoever names none, each only once: between here and its use, no
 /// other test can be given it, nor can one of another process, which finds the name of the port taken.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     [(); N].map(|()| {
         loop {

@@ -78,7 +78,7 @@ pub(crate) mod tree;
 mod wire;
 
 mod access;
-mod acme;
+pub(crate) mod acme;
 mod adapt;
 mod admin;
 mod ahead;
