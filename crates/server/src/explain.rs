@@ -153,7 +153,7 @@ fn explain(
     }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
     let is_redirected = state.https_port.is_some() && !question.is_secured;
-    let handled = state.mounts.of(head).is_some();
+    let handled = state.handlers.of(head).is_some();
     if is_ruled && !is_redirected {
         let (text, stops) = match verdict {
             Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
