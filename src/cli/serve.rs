@@ -18,9 +18,9 @@ use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, RequestIdField,
-    SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off,
-    parse_line_rate,
+    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, Preset, ProxyFlag,
+    RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers,
+    parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};
@@ -39,6 +39,7 @@ Examples:
   weir serve ./public --proxy /api=http://127.0.0.1:9000   an application for paths below /api
   weir serve --config weir.toml --check     validates the configuration
   weir serve ./public --access-log - --log-format json
+  weir serve ./public --mount /static/=./assets   another directory for paths below /static/
   weir serve /srv/www --tilde               /~alice/ is public_html in alice's home
   weir serve --versions /srv/www            the version to which /srv/www/current leads
   weir serve --replay ./recording           the responses that `weir record` stored
@@ -66,6 +67,17 @@ pub(crate) struct Flags {
     /// switches to another [default: none]
     #[arg(long, value_name = "DIR", env = "WEIR_VERSIONS", help_heading = "Files")]
     versions: Option<PathBuf>,
+
+    /// Serves another directory for this path and paths below it, without this path in the names of files, as in
+    /// /static/=/srv/assets; repeatable. In the configuration file: tables `[[mount]]`
+    #[arg(
+        long,
+        value_name = "PATH=DIR",
+        env = "WEIR_MOUNT",
+        value_delimiter = ',',
+        help_heading = "Files"
+    )]
+    mount: Vec<MountFlag>,
 
     /// Serves a recording of `weir record` instead of files: each request gets the recorded response that matches it best
     /// [default: none]
@@ -610,6 +622,7 @@ impl Flags {
         let is_flag = match key {
             "root" => self.root.is_some(),
             "versions" => self.versions.is_some(),
+            "mount" => !self.mount.is_empty(),
             "replay" => self.replay.is_some(),
             "explain" => true,
             "access-log" => self.access_log.is_some(),
@@ -800,6 +813,9 @@ impl Flags {
         if !self.trusted.is_empty() {
             config.trusted.clone_from(&self.trusted);
         }
+        if !self.mount.is_empty() {
+            config.mount = self.mount.iter().map(|flag| flag.0.clone()).collect();
+        }
         if !self.proxy.is_empty() {
             config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();
         }
@@ -902,6 +918,12 @@ fn put_below(config: &mut Config, folder: &Path) {
     for inner in own.into_iter().map(Option::as_mut).chain(hosts).flatten() {
         if inner.as_os_str() != "-" && !LogSocket::is_meant(inner) {
             *inner = folder.join(&*inner);
+        }
+    }
+    for root in config.mount_roots_mut() {
+        // An empty one is refused, and would be the folder itself here.
+        if !root.as_os_str().is_empty() {
+            *root = folder.join(&*root);
         }
     }
     if let Some(ca) = config.otlp.as_mut().and_then(|otlp| otlp.ca.as_mut()) {

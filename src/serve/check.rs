@@ -12,7 +12,7 @@ use runtime::clock;
 use runtime::fs::VersionFolder;
 use runtime::process::inherit::Secret;
 use runtime::process::privilege;
-use server::config::Config;
+use server::config::{Config, Mount};
 use server::{Additions, Interprocess};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -66,9 +66,10 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
         return Err(flags.blame_file("balance-record", why));
     }
     Tls::open(&config, flags, None, &Secret::default())?;
-    let doubts = config
+    let mut doubts = config
         .upload_warnings()
         .map_err(|error| Failure::Usage(error.to_string()))?;
+    doubts.extend(config.mounts().filter_map(has_no_folder));
     let server = open(
         choices::without(config),
         Interprocess::default(),
@@ -109,6 +110,18 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     };
     output::line(format_args!("the configuration is valid; it serves {what}"))?;
     Ok(())
+}
+
+/// A warning of a mount whose path is not stripped, if its root has no such folder: all of its paths get 404.
+fn has_no_folder(mount: &Mount) -> Option<String> {
+    let folder = mount.folder();
+    (!mount.strip && mount.root.is_dir() && !folder.is_dir()).then(|| {
+        format!(
+            "mount: `{}` has no files, because there is no folder `{}`; create it, or remove `strip = false`",
+            mount.path,
+            folder.display()
+        )
+    })
 }
 
 /// Why lines cannot be appended to a file, which may not exist yet. A pipe is not opened: only a start can tell whether

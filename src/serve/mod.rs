@@ -1087,6 +1087,19 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
             root.display()
         )),
         OpenError::Root(..) => flags.blame_root(format!("{error}; name a readable directory")),
+        OpenError::Mount { host, root, path, .. } => {
+            let why = match root.is_file() {
+                true => format!(
+                    "`{path}` cannot be served from `{}`: it is a file; name the directory that contains it",
+                    root.display()
+                ),
+                false => format!("{error}; name a readable directory"),
+            };
+            match host {
+                Some(number) => flags.blame_host(*number, "mount", why),
+                None => flags.blame("mount", why),
+            }
+        }
         OpenError::Replay(why) => flags.blame("replay", why.clone()),
         OpenError::Version { host: None, cause } => flags.blame("versions", cause.to_string()),
         OpenError::Version {

@@ -88,6 +88,10 @@ impl Started<'_> {
             "listeners": listeners,
             "root": config.root,
             "versions": config.versions,
+            "mounts": config.mount.iter().map(|mount| json!({
+                "path": mount.path.to_string(),
+                "root": mount.root,
+            })).collect::<Vec<_>>(),
             "replay": config.replay,
             "preset": config.preset,
             "profile-differs": self.profile,
@@ -166,6 +170,9 @@ impl Started<'_> {
         let mut line = |label: &str, value: &str| {
             let _ = writeln!(text, "  {dim}{label:<9}{plain} {value}");
         };
+        if let Some(mounts) = mounts(config) {
+            line("mounts", &mounts);
+        }
         let addresses = self.served.iter().flat_map(|served| &served.addresses);
         for (index, (address, is_secured)) in addresses.enumerate() {
             line(
@@ -300,6 +307,20 @@ impl Started<'_> {
         );
         text
     }
+}
+
+/// The mounts of the top level in a line; `None`: there are none.
+fn mounts(config: &Config) -> Option<String> {
+    /// Mounts that the line names.
+    const NAMED: usize = 3;
+    let named = config.mount.iter().take(NAMED);
+    let mut words: Vec<String> = named
+        .map(|mount| format!("{} from {}", mount.path, mount.folder().display()))
+        .collect();
+    if config.mount.len() > NAMED {
+        words.push(format!("{} more", config.mount.len() - NAMED));
+    }
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The access logs that only hosts have.

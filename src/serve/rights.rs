@@ -136,9 +136,11 @@ impl Rights {
         for root in roots(next).filter(|root| !known.contains(root)) {
             if let Some(error) = privilege::beyond_reach(root) {
                 let why = format!("cannot serve `{}`: {error}", root.display());
-                return Err(match next.root.as_deref() == Some(root) {
-                    true => flags.blame_root(why),
-                    false => Failure::Usage(why),
+                let mount = next.mount.iter().find(|mount| mount.root == root);
+                return Err(match (next.root.as_deref() == Some(root), mount) {
+                    (true, _) => flags.blame_root(why),
+                    (false, Some(mount)) => flags.blame("mount", format!("`{}`: {why}", mount.path)),
+                    (false, None) => Failure::Usage(why),
                 });
             }
         }
@@ -495,13 +497,18 @@ fn has_names(config: &Config) -> bool {
     upstreams.any(UpstreamAddress::has_name) || config.log_sockets().any(|socket| socket.has_name())
 }
 
-/// The roots: of the top level, and of every host that has its own. Folders of versions and of a recording count as roots.
+/// The roots: of the top level, of every host that has its own, and of mounts. Folders of versions and of a recording count as roots.
 fn roots(config: &Config) -> impl Iterator<Item = &Path> {
     let own = config.host.iter().filter_map(|host| host.root.as_deref());
     let versions = config.version_folders().map(|(_, folder)| folder);
     let replay = config.replay.as_deref();
     let root = config.root.as_deref();
-    root.into_iter().chain(replay).chain(own).chain(versions)
+    let mounts = config.mounts().map(|mount| &*mount.root);
+    root.into_iter()
+        .chain(replay)
+        .chain(own)
+        .chain(versions)
+        .chain(mounts)
 }
 
 /// The folders whose files clients may change. Mistakes in the configuration of hosts are reported when it is opened.

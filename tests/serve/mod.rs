@@ -29,6 +29,7 @@
 //! - `root`: roots that are lost while the server runs
 //! - `warnings`: what the log says of requests that failed
 //! - `rights`: what the process may still do once it listens
+//! - `mounts`: several roots in one site
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `host_logs`: access logs of hosts
 //! - `tried`: files that are tried for a path
@@ -110,6 +111,7 @@ mod log_daemons;
 mod manager;
 mod memory;
 mod messages;
+mod mounts;
 mod observatory;
 mod operation;
 pub(crate) mod otlp;

@@ -298,6 +298,15 @@ const SITE: &[Case] = &[
         },
     },
     Case {
+        keys: &["mount"],
+        before: "[[mount]]\npath = '/mounted/'\nroot = 'home1/public_html'",
+        after: "[[mount]]\npath = '/mounted/'\nroot = 'home2/public_html'",
+        check: |server, _, is_after| {
+            let want = if is_after { "at home 2" } else { "at home 1" };
+            assert_eq!(asked(server, "/mounted/me.txt", &[]).text(), want);
+        },
+    },
+    Case {
         keys: &["header-rule"],
         before: "[[header-rule]]\npath = '/root.txt'\nheader = ['X-R: 1']",
         after: "[[header-rule]]\npath = '/root.txt'\nheader = ['X-R: 2']",

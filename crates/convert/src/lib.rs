@@ -16,6 +16,7 @@ mod files;
 mod hidden;
 mod logs;
 mod model;
+mod mounts;
 mod nginx;
 mod pattern;
 mod regex;
@@ -142,6 +143,7 @@ pub fn convert(
     reopen(&server, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
+    mounts::bound(&mut server, &main.name, &mut report);
     report.sort();
     let toml = write::toml(&server, &report, &main.name);
     Ok(Conversion { toml, files, report })

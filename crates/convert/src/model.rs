@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// Most paths that a rule for upstreams leaves out.
 const EXCEPT_MAX: usize = 1000;
 
+/// Most mounts of all sites together.
+pub(crate) const MOUNTS_MAX: usize = 100;
+
 /// Most files that a rule of Weir tries.
 const TRIED_MAX: usize = 8;
 
@@ -56,6 +59,7 @@ impl Server {
 pub(crate) struct Site {
     pub(crate) names: Vec<String>,
     pub(crate) root: Option<String>,
+    pub(crate) mounts: Vec<Mount>,
     /// Files with certificates and their keys.
     pub(crate) certificates: Vec<(String, String)>,
     pub(crate) index: Vec<String>,
@@ -111,6 +115,68 @@ impl Site {
             })
         };
         self.proxies.iter().find(is_passed).map(|rule| &*rule.path)
+    }
+
+    /// Adds a folder of its own for the paths of a pattern such as `/a/*`, or returns the one that they have.
+    ///
+    /// # Errors
+    /// Why Weir has no mount for these paths.
+    pub(crate) fn mount(&mut self, pattern: &str, root: &str, strip: bool) -> Result<&mut Mount, String> {
+        let is_folder = |path: &&str| path.ends_with('/') && path.len() > 1 && !path.contains('*');
+        let path = pattern.strip_suffix('*').filter(is_folder).ok_or_else(|| {
+            format!("a mount of Weir is for a folder and all paths below it, not for `{pattern}`")
+        })?;
+        let mut names = path.split('/').skip(1).enumerate();
+        if names.any(|(depth, name)| name.starts_with('.') && (depth, name) != (0, ".well-known")) {
+            return Err(format!("`{path}`: Weir hides names that begin with a dot"));
+        }
+        let known = self.mounts.iter().position(|known| known.path == path);
+        let at = match known {
+            Some(at) if (&*self.mounts[at].root, self.mounts[at].strip) != (root, strip) => {
+                return Err(format!(
+                    "`{path}` has the root `{}`, and a mount has one",
+                    self.mounts[at].root
+                ));
+            }
+            Some(at) => at,
+            None if self.mounts.len() >= MOUNTS_MAX => {
+                return Err(format!("Weir has at most {MOUNTS_MAX} mounts"));
+            }
+            None => {
+                self.mounts.push(Mount {
+                    path: path.to_owned(),
+                    root: root.to_owned(),
+                    strip,
+                    index: Vec::new(),
+                    listing: false,
+                });
+                self.mounts.len() - 1
+            }
+        };
+        Ok(&mut self.mounts[at])
+    }
+
+    /// The mount of these paths, for an index or a listing of their own: a new one of `root` around them, unless they
+    /// have one.
+    ///
+    /// # Errors
+    /// As [`Site::mount`]; or they are a part of another mount.
+    pub(crate) fn mount_of_root(&mut self, pattern: &str, root: &str) -> Result<&mut Mount, String> {
+        let is_mounted = |mount: &Mount| mount.path == pattern.trim_end_matches('*');
+        if let Some(at) = self.mounts.iter().position(is_mounted) {
+            return Ok(&mut self.mounts[at]);
+        }
+        let around = self
+            .mounts
+            .iter()
+            .find(|mount| pattern.starts_with(&*mount.path) && (mount.strip || mount.root != root));
+        match around {
+            Some(around) => Err(format!(
+                "Weir has one index and one listing for the mount `{}`",
+                around.path
+            )),
+            None => self.mount(pattern, root, false),
+        }
     }
 
     /// All header rules: those of every response first, because later ones replace their lines.
@@ -374,6 +440,19 @@ impl Site {
     }
 }
 
+/// A folder of its own for a path and all paths below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// With a slash at both ends.
+    pub(crate) path: String,
+    pub(crate) root: String,
+    /// Whether names in the folder lack the path.
+    pub(crate) strip: bool,
+    /// Empty: that of the site.
+    pub(crate) index: Vec<String>,
+    pub(crate) listing: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderRule {
     pub(crate) path: String,
@@ -579,6 +658,56 @@ mod tests {
         let paths: Vec<&str> = site.access.iter().map(|rule| &*rule.path).collect();
         assert_eq!(paths, ["*.php", "/a/b/*", "/a/*"]);
         assert!(site.access[1].is_for_nobody());
+    }
+
+    #[test]
+    fn a_mount_is_for_a_folder() {
+        let mut site = Site::default();
+        for (pattern, why) in [
+            ("/a/*", None),
+            ("/.well-known/acme-challenge/*", None),
+            ("/*", Some("`/*`")),
+            ("/a*", Some("`/a*`")),
+            ("*.png", Some("`*.png`")),
+            ("/a", Some("`/a`")),
+            ("/a/*/b/*", Some("not for")),
+            ("/.git/*", Some("begin with a dot")),
+            ("/a/.well-known/*", Some("begin with a dot")),
+        ] {
+            let refused = site.mount(pattern, "/srv/a", true).err();
+            assert_eq!(refused.is_some(), why.is_some(), "{pattern}");
+            assert!(
+                refused.is_none_or(|text| why.is_some_and(|why| text.contains(why))),
+                "{pattern}"
+            );
+        }
+        assert_eq!(site.mounts.len(), 2);
+        site.mount("/a/*", "/srv/a", true).unwrap().listing = true;
+        assert!(site.mounts[0].listing, "the same mount");
+        assert!(
+            site.mount("/a/*", "/srv/b", true)
+                .unwrap_err()
+                .contains("`/srv/a`")
+        );
+        assert!(
+            site.mount_of_root("/a/*", "/srv").unwrap().strip,
+            "the same mount"
+        );
+        assert!(
+            site.mount_of_root("/a/b/*", "/srv")
+                .unwrap_err()
+                .contains("`/a/`")
+        );
+        assert!(!site.mount_of_root("/b/*", "/srv").unwrap().strip);
+        assert!(!site.mount_of_root("/b/c/*", "/srv").unwrap().strip);
+        for at in site.mounts.len()..MOUNTS_MAX {
+            assert!(site.mount(&format!("/{at}/*"), "/srv", true).is_ok());
+        }
+        assert!(
+            site.mount("/last/*", "/srv", true)
+                .unwrap_err()
+                .contains("at most 100")
+        );
     }
 
     #[test]

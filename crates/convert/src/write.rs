@@ -2,7 +2,7 @@
 
 use crate::fate::Fate;
 use crate::logs;
-use crate::model::{Access, Limit, Proxy, Server, Site};
+use crate::model::{Access, Limit, Mount, Proxy, Server, Site};
 use crate::report::Report;
 use crate::value::{list, quote};
 use core::fmt::Write as _;
@@ -142,6 +142,11 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
     // A list that is empty for the host alone must say so before the first table.
     for (key, own, above) in [
         (
+            "mount",
+            site.mounts.is_empty(),
+            top.is_some_and(|top| !top.mounts.is_empty()),
+        ),
+        (
             "header-rule",
             site.all_header_rules().is_empty(),
             top.is_some_and(|top| !top.all_header_rules().is_empty()),
@@ -205,6 +210,9 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
             let _ = writeln!(out, "{} = {}", quote(key), quote(value));
         }
     }
+    for one in &site.mounts {
+        mount(out, one, site, prefix);
+    }
     for rule in &site.access {
         access(out, rule, prefix);
     }
@@ -242,6 +250,26 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
         if rule.always {
             out.push_str("always = true\n");
         }
+    }
+}
+
+fn mount(out: &mut String, mount: &Mount, site: &Site, prefix: &str) {
+    let (path, root) = (quote(&mount.path), quote(&mount.root));
+    let _ = write!(out, "\n[[{prefix}mount]]\npath = {path}\nroot = {root}\n");
+    if !mount.strip {
+        out.push_str("strip = false\n");
+    }
+    let usual = vec!["index.html".to_owned()];
+    let inherited = if site.index.is_empty() {
+        &usual
+    } else {
+        &site.index
+    };
+    if !mount.index.is_empty() && mount.index != *inherited {
+        let _ = writeln!(out, "index = {}", list(&mount.index));
+    }
+    if mount.listing != site.listing.unwrap_or(false) {
+        let _ = writeln!(out, "listing = {}", mount.listing);
     }
 }
 

@@ -6,7 +6,7 @@ use units::UnixTime;
 /// A request, as handlers and filters see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// The raw path. For a handler: the part below its mount, empty for the mount itself.
+    /// The raw path. For a handler: the part below its own path, empty for that path itself.
     pub path: &'a [u8],
     /// The raw query.
     pub query: Option<&'a [u8]>,

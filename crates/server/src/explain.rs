@@ -153,7 +153,7 @@ fn explain(
     }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
     let is_redirected = state.https_port.is_some() && !question.is_secured;
-    let handled = state.mounts.of(head).is_some();
+    let handled = state.handlers.of(head).is_some();
     if is_ruled && !is_redirected {
         let (text, stops) = match verdict {
             Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
@@ -293,6 +293,17 @@ fn explain(
         None if !handled && matches!(head.method, Method::Get | Method::Head) => file(cx, site, raw, config),
         _ => None,
     };
+    let of_file = found.as_ref().map_or(&spelled, |(path, _)| path);
+    if source.is_none()
+        && !handled
+        && state.recorded.is_none()
+        && let Some(mount) = config.mount_of(of_file)
+    {
+        say(
+            "mount",
+            format!("`{}`: files in `{}`", mount.path, mount.folder().display()),
+        );
+    }
     let Some((status, fields)) = answer(cx, head, question, now) else {
         return Explanation {
             steps,
@@ -384,7 +395,7 @@ fn file(cx: &mut Cx, site: usize, raw: &[u8], config: &Config) -> Option<(Vec<u8
     let shown = |path: &[u8]| format!("the file `{}`", path.escape_ascii());
     match &found.answer {
         Kind::Resource(_) if spelled.ends_with(b"/") => {
-            let mut pages = config.index.iter().map(|name| {
+            let mut pages = config.index_of(&spelled).iter().map(|name| {
                 let mut page = spelled.clone();
                 crate::path::encode(name.as_bytes(), &mut page);
                 page

@@ -138,26 +138,31 @@ impl Hosts {
     ) -> Result<Hosts, OpenError> {
         let mut kept: Vec<&Place> = before.map_or(Vec::new(), |hosts| hosts.places.iter().collect());
         let mut places = Vec::with_capacity(config.host.len() + 1);
+        let whole = config;
         for (index, mut config) in config.sites().map_err(OpenError::Hosts)?.into_iter().enumerate() {
             let host = index.checked_sub(1);
             let modified_min =
                 take_version(&mut config).map_err(|cause| OpenError::Version { host, cause })?;
             let logins = config.tilde.as_ref().map(Logins::look_up).transpose();
             let logins = logins.map_err(OpenError::Logins)?.map(Arc::new);
+            let of_mount = |error| mounted_by(host.filter(|&at| whole.host[at].mount.is_some()), error);
             let same = kept
                 .iter()
                 .position(|place| place.config.same_site(&config) && place.site.config().logins == logins);
             let site = match same.map(|at| kept.swap_remove(at)) {
                 Some(place) => {
-                    place.site.confirm()?;
+                    place.site.confirm().map_err(of_mount)?;
                     Arc::clone(&place.site)
                 }
-                None => Arc::new(Site::open(SiteConfig {
-                    logins,
-                    modified_min,
-                    filters: Filters::of(config.header_rule.clone(), added),
-                    ..SiteConfig::of(&config, embedded.clone())
-                })?),
+                None => Arc::new(
+                    Site::open(SiteConfig {
+                        logins,
+                        modified_min,
+                        filters: Filters::of(config.header_rule.clone(), added),
+                        ..SiteConfig::of(&config, embedded.clone())
+                    })
+                    .map_err(of_mount)?,
+                ),
             };
             places.push(Place { config, site });
         }
@@ -266,6 +271,21 @@ impl Hosts {
     /// All sites, that of the top level first.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
+    }
+}
+
+/// Names the host that sets a mount whose root cannot be opened; `None`: the top level sets it.
+fn mounted_by(host: Option<usize>, error: OpenError) -> OpenError {
+    match error {
+        OpenError::Mount {
+            path, root, cause, ..
+        } => OpenError::Mount {
+            host,
+            path,
+            root,
+            cause,
+        },
+        error => error,
     }
 }
 

@@ -29,7 +29,7 @@ use crate::traced::{SpanSink, Tracing};
 use crate::waiting::Waiting;
 use admin::AdminHandlers;
 use core::fmt;
-use handler::{Handler, Mounts};
+use handler::{Handler, Handlers};
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use runtime::shaping::Precedence;
@@ -100,7 +100,7 @@ pub(crate) struct State {
     /// Responses of each site; empty if they are not counted.
     pub(crate) host_counts: Vec<Arc<HostCounts>>,
     /// Handlers by path.
-    pub(crate) mounts: Mounts,
+    pub(crate) handlers: Handlers,
     /// What answers at the admin addresses.
     pub(crate) admin: AdminHandlers,
     /// Access rules.
@@ -197,16 +197,16 @@ impl State {
             smallest_first: http2_limits.smallest_first,
             ..http3::Limits::DEFAULT
         };
-        let mut mounts = Mounts::default();
+        let mut handlers = Handlers::default();
         for (at, handler) in &additions.handlers {
-            mounts.add(at.as_str(), Arc::clone(handler));
+            handlers.add(at.as_str(), Arc::clone(handler));
         }
         let each_answer = Filters::for_each_answer(&additions.filters);
         let counted = before.map_or(&[][..], |before| &before.host_counts);
         let host_counts = HostCounts::of(&config, counted);
         let own = own(&config);
         for (at, handler) in own.public {
-            mounts.add(at, handler);
+            handlers.add(at, handler);
         }
         let recorded = config.replay.as_deref();
         let recorded = recorded.map(|folder| Recorded::open(folder, config.cache_size));
@@ -237,7 +237,7 @@ impl State {
             each_answer,
             additions,
             wants_path: config.log_tcp && log.is_some(),
-            mounts,
+            handlers,
             admin,
             gates,
             trusted: Trusted::of(&config),

@@ -70,6 +70,7 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         };
         let root = block.inner().iter().find(|one| lower(one) == "documentroot");
         one.site.root = root.map_or_else(|| top.site.root.clone(), |root| Some(folder(root)));
+        site::mounts(block.inner(), &mut one.site);
         let mut reading = Report::default();
         let mut main = Context {
             report: &mut reading,

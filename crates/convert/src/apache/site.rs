@@ -5,7 +5,7 @@ use super::upstream;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{Access, HeaderRule, Proxy, Redirect, Site};
+use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::report::Report;
@@ -16,11 +16,16 @@ use std::collections::BTreeMap;
 pub(super) const OUTSIDE: &str =
     "the folder is not below the root; Weir serves nothing outside its roots but what links lead to";
 
+/// What the depth of a section about the folder of a mount counts more than one about the root. No path is as deep.
+const MOUNTED: usize = 1 << 16;
+
 /// Where a directive is: the paths that it is about.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     /// Patterns; empty if Weir has none.
     pub(super) patterns: Vec<String>,
+    /// Patterns of mounts whose folders these are. What limits access to a mount is apart from the root.
+    mounted: Vec<String>,
     /// Kind and depth of the section.
     rank: (u8, usize),
     /// File of users and name of the area, as sections around say.
@@ -33,6 +38,7 @@ impl Folder {
     pub(super) fn root() -> Folder {
         Folder {
             patterns: vec!["/*".to_owned()],
+            mounted: Vec::new(),
             rank: (Access::SERVER, 0),
             users: None,
             realm: None,
@@ -88,6 +94,8 @@ pub(super) fn read(
     };
     // Paths that `ProxyPass PATH !` leaves to the files.
     let mut kept: Vec<String> = Vec::new();
+    // Sections by folder compare with mounts, wherever they are named.
+    mounts(block, site);
     let mut rest: Vec<&Directive> = Vec::new();
     let mut sections: Vec<&Directive> = Vec::new();
     for directive in block {
@@ -168,16 +176,90 @@ fn rank(section: &Directive) -> (u8, usize) {
     kind.map_or((Access::SERVER, 0), |(_, kind)| (*kind, usize::MAX))
 }
 
+/// Adds the mounts of lines `Alias` in a block.
+pub(super) fn mounts(block: &[Directive], site: &mut Site) {
+    for directive in block.iter().filter(|one| one.name.eq_ignore_ascii_case("alias")) {
+        alias(directive, site);
+    }
+}
+
+/// Reads `Alias`: a mount, unless the folder is that of the path below the root.
+fn alias(directive: &Directive, site: &mut Site) -> Fate {
+    let [path, folder] = directive.args.as_slice() else {
+        return Fate::missing("the converter reads `Alias` with a path and a folder");
+    };
+    let bare = folder.trim_end_matches('/');
+    let below_root = format!(
+        "{}{}",
+        site.root.as_deref().unwrap_or_default(),
+        path.trim_end_matches('/')
+    );
+    if site.root.is_some() && below_root == bare {
+        return Fate::Carried;
+    }
+    if folder.contains(['$', '%']) {
+        return Fate::missing("Weir has no variables: a root is a fixed folder");
+    }
+    if path.ends_with('/') && !folder.ends_with('/') {
+        return Fate::missing(format!(
+            "Apache appends the rest of the path to `{folder}` without a slash between them; end both with a slash"
+        ));
+    }
+    let extension = |text: &str| {
+        let name = text.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').map(|(_, extension)| extension.to_owned())
+    };
+    if extension(path).is_some() && extension(path) == extension(folder) {
+        return Fate::missing(format!(
+            "a mount of Weir is for a folder, and `{folder}` has the name of a file; put the file below the root"
+        ));
+    }
+    let pattern = format!("{}/*", path.trim_end_matches('/'));
+    let mounted = pattern.trim_end_matches('*');
+    if site.mounts.iter().all(|known| known.path != mounted)
+        && let Some(known) = site.mounts.iter().find(|known| mounted.starts_with(&*known.path))
+    {
+        return Fate::unneeded(format!("`Alias {}` before it covers its path", known.path));
+    }
+    match site.mount(&pattern, bare, true) {
+        Ok(_) if folder.starts_with('/') => Fate::Carried,
+        Ok(_) => {
+            Fate::changed("Apache reads the path from its `ServerRoot`, Weir from the folder of its file")
+        }
+        Err(why) => Fate::missing(why),
+    }
+}
+
+/// What is left of a folder's path below another one; `None`: it is not below.
+fn beneath<'p>(inner: &'p str, outer: &str) -> Option<&'p str> {
+    let rest = inner.strip_prefix(outer)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// The patterns of a `<Directory>` in the folders of mounts.
+fn in_mounts(path: &str, site: &Site) -> Vec<String> {
+    let path = path.trim_end_matches(['/', '*']);
+    let patterns = site
+        .mounts
+        .iter()
+        .filter(|mount| mount.strip)
+        .filter_map(|mount| {
+            if path.is_empty() || beneath(&mount.root, path).is_some() {
+                return pattern(&format!("{}*", mount.path));
+            }
+            let rest = beneath(path, &mount.root)?;
+            pattern(&format!("{}{rest}/*", mount.path.trim_end_matches('/')))
+        });
+    patterns.collect()
+}
+
 /// The patterns of a `<Directory>` below this root.
 ///
 /// # Errors
 /// The folder is outside of it.
 fn below(path: &str, root: Option<&str>) -> Result<Vec<String>, ()> {
     let path = path.trim_end_matches(['/', '*']);
-    let within = |inner: &str, outer: &str| {
-        let rest = inner.strip_prefix(outer).map(str::to_owned);
-        rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let within = |inner: &str, outer: &str| beneath(inner, outer).map(str::to_owned);
     match root {
         // What holds for a folder above the root holds for the root.
         _ if path.is_empty() => Ok(vec!["/*".to_owned()]),
@@ -244,14 +326,20 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         }
     };
     let name = section.name.to_ascii_lowercase() + suffix;
+    let mut mounted = Vec::new();
     let patterns: Vec<String> = match name.as_str() {
-        "<directory" => match below(arg, site.root.as_deref()) {
-            Ok(patterns) => patterns,
-            Err(()) => {
-                note_outside(section, cx.report);
-                return;
+        "<directory" => {
+            mounted = in_mounts(arg, site);
+            match below(arg, site.root.as_deref()) {
+                Ok(patterns) if patterns == ["/*"] => patterns,
+                Ok(patterns) => [patterns, mounted.clone()].concat(),
+                Err(()) if mounted.is_empty() => {
+                    note_outside(section, cx.report);
+                    return;
+                }
+                Err(()) => mounted.clone(),
             }
-        },
+        }
         "<location" => match arg.contains(['*', '?', '[']) {
             true => pattern(arg).into_iter().collect(),
             false if arg == "/" => vec!["/*".to_owned()],
@@ -319,6 +407,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
     cx.report.add(&section.at, &section.shown(), fate);
     let inner = Folder {
         patterns,
+        mounted,
         rank: rank(section),
         ..folder.clone()
     };
@@ -466,7 +555,17 @@ impl Level {
         }
         // Several lines `Require` without a group are alternatives.
         let any = htpasswd.is_some() && (self.any || !self.allow.is_empty());
-        for path in &folder.patterns {
+        let others = folder
+            .mounted
+            .iter()
+            .filter(|path| !folder.patterns.contains(path));
+        for path in folder.patterns.iter().chain(others) {
+            let (kind, depth) = folder.rank;
+            // A section about the root says nothing about a mount, whose rules therefore come first.
+            let depth = match folder.mounted.contains(path) {
+                true => depth.saturating_add(MOUNTED),
+                false => depth,
+            };
             site.access.push(Access {
                 path: path.clone(),
                 allow: self.allow.clone(),
@@ -476,7 +575,7 @@ impl Level {
                 htpasswd: htpasswd.clone(),
                 any,
                 auth: None,
-                rank: folder.rank,
+                rank: (kind, depth),
             });
         }
     }
@@ -651,7 +750,12 @@ fn files(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) ->
                 .iter()
                 .partition(|name| !name.contains('/') && !name.ends_with(".php"));
             if !folder.is_root() {
-                return Some(Fate::missing("Weir has one `index` for each host"));
+                let index: Vec<String> = names.into_iter().cloned().collect();
+                let fate = of_folder(folder, site, |mount| mount.index.clone_from(&index));
+                return Some(match others.is_empty() {
+                    true => fate,
+                    false => fate.min(Fate::changed("without programs and paths")),
+                });
             }
             if !names.is_empty() {
                 site.index = names
@@ -689,11 +793,18 @@ fn files(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) ->
                     !known.contains(&bare.as_str()) && !arg.starts_with('-')
                 })
                 .collect();
+            // Outside of sections, options are those of every folder.
+            if folder.rank.0 == Access::SERVER && has("Indexes") {
+                site.mounts.iter_mut().for_each(|mount| mount.listing = true);
+            }
             match folder.is_root() {
                 true if has("Indexes") => site.listing = Some(true),
                 true if lacks => site.listing = Some(false),
-                false if has("Indexes") => {
-                    return Some(Fate::missing("Weir has one `listing` for each host"));
+                false if has("Indexes") || (lacks && site.listing == Some(true)) => {
+                    let fate = of_folder(folder, site, |mount| mount.listing = has("Indexes"));
+                    if fate != Fate::Carried {
+                        return Some(fate);
+                    }
                 }
                 _ => {}
             }
@@ -775,18 +886,27 @@ fn files(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) ->
                     .extend(pattern(&format!("{}*", arg)).map(|path| Access::nobody(&path)));
                 return Some(Fate::missing("Weir runs no programs"));
             }
-            let root = site.root.clone().unwrap_or_default();
-            let is_same =
-                format!("{root}{}", arg.trim_end_matches('/')) == directive.arg(1).trim_end_matches('/');
-            match is_same && !root.is_empty() {
-                true => Fate::Carried,
-                false => Fate::missing(format!(
-                    "Weir has one root for each host; put a symbolic link for `{arg}` in it, to a folder inside the root"
-                )),
+            match name {
+                "alias" => alias(directive, site),
+                _ => Fate::missing("a mount of Weir is for a folder, and not for an expression"),
             }
         }
         _ => return None,
     })
+}
+
+/// Gives the mounts of a section's folders an index or a listing of their own.
+fn of_folder(folder: &Folder, site: &mut Site, set: impl Fn(&mut Mount)) -> Fate {
+    let Some(root) = site.root.clone() else {
+        return Fate::missing("no root is named for this folder");
+    };
+    for path in &folder.patterns {
+        match site.mount_of_root(path, &root) {
+            Ok(mount) => set(mount),
+            Err(why) => return Fate::missing(why),
+        }
+    }
+    Fate::Carried
 }
 
 fn deny_programs<'a>(extensions: impl Iterator<Item = &'a String>, site: &mut Site) -> Fate {

@@ -47,6 +47,7 @@ impl Draft {
     fn leads_home(&self, secure: &[String]) -> bool {
         let site = &self.site;
         let is_more = site.root.is_some()
+            || !site.mounts.is_empty()
             || !(site.redirects.is_empty() && site.proxies.is_empty() && site.access.is_empty());
         site.leads_home.is_some()
             && !self.is_secure
@@ -512,6 +513,7 @@ fn leads_to_https(site: &Site, secure: &[String]) -> bool {
         && host.is_some_and(|host| secure.iter().any(|name| name == host))
         && site.proxies.is_empty()
         && site.root.is_none()
+        && site.mounts.is_empty()
 }
 
 /// Reads `log` of a site. `usual`: the log that the global options name.

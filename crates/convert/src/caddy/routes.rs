@@ -7,7 +7,7 @@ use super::matcher::{self, HIDDEN, Matcher, Named};
 use super::proxy;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Access, HeaderRule, Redirect, Site};
+use crate::model::{Access, HeaderRule, Mount, Redirect, Site};
 use crate::pattern::is_target;
 use crate::report::Report;
 use crate::value::{field, is_program, is_site_path};
@@ -26,6 +26,7 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Vec<String>
         users,
         named: Named::new(),
         own: Vec::new(),
+        mounted: Vec::new(),
         report,
     };
     routes.block(block, &Matcher::everything(), None);
@@ -112,6 +113,8 @@ struct Routes<'a> {
     named: Named,
     /// Paths of blocks that no upstream answers.
     own: Vec<String>,
+    /// Paths of mounts by a matcher of `root`: the file server around it answers them.
+    mounted: Vec<String>,
     report: &'a mut Report,
 }
 
@@ -237,8 +240,14 @@ impl Routes<'_> {
             return Fate::missing("only access rules of Weir choose by network");
         }
         match directive.name.as_str() {
-            "root" => self.root(arg, matcher, strip),
-            "file_server" => self.file_server(directive, args),
+            "root" => {
+                let fate = self.root(arg, matcher, strip);
+                if directive.args.len() > 1 {
+                    self.mounted.extend(matcher.patterns.iter().cloned());
+                }
+                fate
+            }
+            "file_server" => self.file_server(directive, args, matcher, strip),
             "encode" => {
                 self.site.compress = Some(true);
                 Fate::unneeded("Weir compresses with brotli, zstd and gzip")
@@ -310,16 +319,16 @@ impl Routes<'_> {
             "" => "/",
             path => path,
         };
-        if let Some(prefix) = strip.filter(|_| !matcher.is_everything()) {
-            return Fate::missing(format!(
-                "Weir has one root for each host; put a symbolic link for `{}` in it",
-                prefix.trim_end_matches('*')
-            ));
+        let is_stripped = strip.is_some() && !matcher.is_everything();
+        if !matcher.is_everything() && (is_stripped || self.site.root.as_deref() != Some(path)) {
+            for pattern in &matcher.patterns {
+                if let Err(why) = self.site.mount(pattern, path, is_stripped) {
+                    return Fate::missing(why);
+                }
+            }
+        } else {
+            self.site.root = Some(path.to_owned());
         }
-        if !matcher.is_everything() && self.site.root.as_deref() != Some(path) {
-            return Fate::missing("Weir has one root for each host");
-        }
-        self.site.root = Some(path.to_owned());
         match path.starts_with('/') {
             true => Fate::Carried,
             false => Fate::changed(
@@ -328,21 +337,64 @@ impl Routes<'_> {
         }
     }
 
-    fn file_server(&mut self, directive: &Directive, args: &[String]) -> Fate {
+    /// The mounts that a file server with this matcher answers. Empty: it answers paths of the site's root, too.
+    fn mounts_of(&mut self, matcher: &Matcher) -> Vec<&mut Mount> {
+        let is_own = |mount: &Mount| matcher.patterns.contains(&format!("{}*", mount.path));
+        let mounts = self.site.mounts.iter_mut();
+        let found: Vec<&mut Mount> = mounts.filter(|mount| is_own(mount)).collect();
+        match found.len() == matcher.patterns.len() {
+            true => found,
+            false => Vec::new(),
+        }
+    }
+
+    fn file_server(
+        &mut self,
+        directive: &Directive,
+        args: &[String],
+        matcher: &Matcher,
+        strip: Option<&str>,
+    ) -> Fate {
         let mut others = Vec::new();
-        if args.iter().any(|arg| arg == "browse") {
-            self.site.listing = Some(true);
+        // The other options are about the folder.
+        if let Some(root) = directive.inner().iter().find(|option| option.name == "root") {
+            let path = root.arg(0).trim_end_matches('/');
+            match self.site.root.as_deref() {
+                Some(known) if known == path && strip.is_none() => {}
+                None if matcher.is_everything() && !path.contains('{') => {
+                    self.site.root = Some(path.to_owned())
+                }
+                _ => {
+                    if let Fate::Missing(why) = self.root(path, matcher, strip) {
+                        others.push(format!("root {path}: {why}"));
+                    }
+                }
+            }
+        }
+        let is_browsing = args.iter().any(|arg| arg == "browse")
+            || directive.inner().iter().any(|option| option.name == "browse");
+        if is_browsing {
+            let mut mounts = self.mounts_of(matcher);
+            mounts.iter_mut().for_each(|mount| mount.listing = true);
+            if mounts.is_empty() {
+                self.site.listing = Some(true);
+                let by_matcher = &self.mounted;
+                let is_ours = |mount: &&mut Mount| by_matcher.contains(&format!("{}*", mount.path));
+                let mounts = self.site.mounts.iter_mut().filter(is_ours);
+                mounts.for_each(|mount| mount.listing = true);
+            }
         }
         for option in directive.inner() {
             match option.name.as_str() {
-                "browse" => self.site.listing = Some(true),
+                "browse" | "root" => {}
                 "index" => {
-                    self.site.index = option
-                        .args
-                        .iter()
-                        .filter(|name| !name.contains('/'))
-                        .cloned()
-                        .collect()
+                    let names = option.args.iter().filter(|name| !name.contains('/'));
+                    let index: Vec<String> = names.cloned().collect();
+                    let mut mounts = self.mounts_of(matcher);
+                    mounts.iter_mut().for_each(|mount| mount.index.clone_from(&index));
+                    if mounts.is_empty() {
+                        self.site.index = index;
+                    }
                 }
                 "precompressed" => self.site.precompressed = Some(true),
                 "hide"
@@ -350,14 +402,6 @@ impl Routes<'_> {
                         .args
                         .iter()
                         .all(|name| name.trim_start_matches('/').starts_with('.')) => {}
-                "root" => {
-                    let path = option.arg(0).trim_end_matches('/');
-                    match self.site.root.as_deref() {
-                        Some(root) if root == path => {}
-                        None if !path.contains('{') => self.site.root = Some(path.to_owned()),
-                        _ => others.push(format!("root {path}: Weir has one root for each host")),
-                    }
-                }
                 other => others.push(other.to_owned()),
             }
         }

@@ -170,7 +170,8 @@ pub(super) fn root(text: &str) -> Result<String, String> {
     }
 }
 
-fn is_relative(path: &str) -> Fate {
+/// The fate of a root: a relative one is below another folder in Weir.
+pub(super) fn is_relative(path: &str) -> Fate {
     match path.starts_with('/') {
         true => Fate::Carried,
         false => Fate::changed("nginx reads the path from its prefix, Weir from the folder of its file"),

@@ -8,8 +8,8 @@ use super::upstream::{self, Groups};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{Access, HeaderRule, Redirect, Server, Site};
-use crate::pattern::pattern;
+use crate::model::{Access, HeaderRule, Mount, Redirect, Server, Site};
+use crate::pattern::{overlaps, pattern};
 use crate::regex::Match;
 use crate::report::Report;
 use crate::upstream::set;
@@ -154,7 +154,11 @@ fn location(
         lines: Vec::new(),
         always: Vec::new(),
         pass: None,
+        root: None,
     };
+    // Before all others: an index and a listing belong to the root of their location.
+    let root = block.inner().iter().rfind(|one| is_root(one));
+    own.root = root.map(|directive| own.root(directive, &mut level, site));
     for directive in block.inner() {
         let fate = own.read(directive, block, &mut level, site, cx);
         if let Some(fate) = fate {
@@ -230,6 +234,22 @@ struct Own<'a> {
     /// Lines of every response.
     always: Vec<String>,
     pass: Option<&'a Directive>,
+    /// The fate of `root` or `alias`.
+    root: Option<Fate>,
+}
+
+/// Gives a mount the index and the listing that its location has from the levels around it.
+fn inherit(mount: &mut Mount, level: &Level) {
+    mount.listing = level.site.listing.unwrap_or(false);
+    mount.index = match level.site.index.is_empty() {
+        true => vec!["index.html".to_owned()],
+        false => level.site.index.clone(),
+    };
+}
+
+/// Whether a directive names the folder of a location.
+fn is_root(directive: &Directive) -> bool {
+    matches!(directive.name.as_str(), "root" | "alias")
 }
 
 impl<'a> Own<'a> {
@@ -292,7 +312,7 @@ impl<'a> Own<'a> {
                 };
                 try_files(directive, &paths, self.siblings, site)
             }
-            "root" | "alias" => self.root(directive, level, site),
+            "root" | "alias" => self.root.clone().unwrap_or(Fate::Carried),
             "index" | "autoindex" | "error_page" | "types" | "gzip" | "gzip_static" | "default_type"
             | "charset" => {
                 let mut inner = level.clone();
@@ -307,6 +327,11 @@ impl<'a> Own<'a> {
                     }
                     // It repeats what the server says.
                     () if inner.site == level.site => fate,
+                    () if matches!(directive.name.as_str(), "index" | "autoindex")
+                        && !block.inner().iter().any(passes_on) =>
+                    {
+                        self.of_folder(directive, &inner.site, level, site, fate)
+                    }
                     () => Fate::missing(format!("Weir has one `{}` for each host", directive.name)),
                 }
             }
@@ -345,7 +370,75 @@ impl<'a> Own<'a> {
         fate
     }
 
-    fn root(&self, directive: &Directive, level: &Level, site: &mut Site) -> Fate {
+    /// Puts the index or the listing of the location into its mount. A location without one gets a mount of the root
+    /// around it.
+    fn of_folder(
+        &self,
+        directive: &Directive,
+        said: &Site,
+        level: &Level,
+        site: &mut Site,
+        fate: Fate,
+    ) -> Fate {
+        let root = level.site.root.as_deref().or(site.root.as_deref());
+        let Some(root) = root.map(str::to_owned) else {
+            return Fate::missing(format!("Weir has one `{}` for each host", directive.name));
+        };
+        if let Some(lost @ Fate::Missing(_)) = &self.root {
+            return lost.clone();
+        }
+        let (pattern, differs) = self.folder();
+        let mount = match site.mount_of_root(&pattern, &root) {
+            Ok(mount) => mount,
+            Err(why) => return Fate::missing(why),
+        };
+        if self.root.is_none() {
+            inherit(mount, level);
+        }
+        match directive.name.as_str() {
+            "index" => mount.index.clone_from(&said.index),
+            _ => mount.listing = said.listing.unwrap_or(false),
+        }
+        fate.min(differs.map_or(Fate::Carried, Fate::Changed))
+    }
+
+    /// The pattern of the paths that a mount of this location is for, and how they differ from those of nginx.
+    fn folder(&self) -> (String, Option<String>) {
+        let pattern = match (self.place.prefix.as_deref(), self.place.patterns.as_slice()) {
+            (_, [one]) if one.ends_with("/*") => one.clone(),
+            (Some(prefix), [one]) if one.ends_with('*') => {
+                let differs = format!(
+                    "the mount is for `{prefix}/` and paths below it; nginx also takes other paths that begin with `{prefix}`"
+                );
+                return (format!("{prefix}/*"), Some(differs));
+            }
+            (_, patterns) => return (patterns.join(", "), None),
+        };
+        // An expression is stronger than a prefix without `^~`, and has the root around it.
+        let is_stronger = |one: &&Directive| {
+            let place = Place::of(one);
+            let answers = |inner: &Directive| {
+                is_root(inner)
+                    || matches!(inner.name.as_str(), "return" | "deny" | "internal")
+                    || inner.name.ends_with("_pass")
+            };
+            place.is_expression()
+                && place.patterns.iter().any(|path| overlaps(path, &pattern))
+                && !one.inner().iter().any(answers)
+        };
+        let mut locations = self.siblings.iter().filter(|one| one.name == "location");
+        let stronger = locations.find(is_stronger).filter(|_| !self.place.is_preferred());
+        let differs = stronger.map(|one| {
+            format!(
+                "nginx answers paths of `{}` from the root around them",
+                one.shown()
+            )
+        });
+        (pattern, differs)
+    }
+
+    /// The fate of `root` and `alias`: the root of the site, or a mount.
+    fn root(&self, directive: &Directive, level: &mut Level, site: &mut Site) -> Fate {
         let path = match level::root(directive.arg(0)) {
             Ok(path) => path,
             Err(why) => return Fate::missing(why),
@@ -359,16 +452,34 @@ impl<'a> Own<'a> {
                 site.root = Some(path);
                 return Fate::Carried;
             }
-            return Fate::missing("Weir has one root for each host; put a link in it, or use a `[[host]]`");
+            let (pattern, differs) = self.folder();
+            return match site.mount(&pattern, &path, false) {
+                Ok(mount) => {
+                    inherit(mount, level);
+                    level.site.root = Some(path);
+                    differs.map_or_else(|| level::is_relative(directive.arg(0)), Fate::changed)
+                }
+                Err(why) => Fate::missing(why),
+            };
         }
         // An alias that is the folder of the same path below the root changes nothing.
         let prefix = self.place.prefix.as_deref().unwrap_or_default();
         let is_same = above.is_some_and(|above| format!("{above}{}", prefix.trim_end_matches('/')) == path);
-        match is_same {
-            true => Fate::Carried,
-            false => Fate::missing(format!(
-                "Weir has one root for each host; put a symbolic link for `{prefix}` in it, to a folder inside the root"
-            )),
+        if is_same {
+            return Fate::Carried;
+        }
+        if prefix.ends_with('/') && !directive.arg(0).ends_with('/') {
+            return Fate::missing(format!(
+                "nginx appends the rest of the path to `{path}` without a slash between them; end the alias with a slash"
+            ));
+        }
+        let (pattern, differs) = self.folder();
+        match site.mount(&pattern, &path, true) {
+            Ok(mount) => {
+                inherit(mount, level);
+                differs.map_or_else(|| level::is_relative(directive.arg(0)), Fate::changed)
+            }
+            Err(why) => Fate::missing(why),
         }
     }
 }

@@ -490,6 +490,13 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
     let mut sites: Vec<(At, bool, Site)> = Vec::new();
     for mut draft in drafts {
         if secures(&draft) {
+            for mount in &draft.site.mounts {
+                let why = format!(
+                    "`https-redirect` also answers `{}` in cleartext; add this mount to the site with TLS",
+                    mount.path
+                );
+                report.add(&draft.at, &format!("root {}", mount.root), Fate::missing(why));
+            }
             let to = draft.secures.clone().flatten();
             // Names without a server of their own over TLS are redirected to the one named.
             let strangers: Vec<String> = draft

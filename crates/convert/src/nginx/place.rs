@@ -106,6 +106,16 @@ impl Place {
         self.rank
     }
 
+    /// Whether the location is an expression.
+    pub(super) fn is_expression(&self) -> bool {
+        self.rank.0 == 2
+    }
+
+    /// Whether the location is stronger than expressions (`^~`, `=`).
+    pub(super) fn is_preferred(&self) -> bool {
+        self.rank.0 < 2
+    }
+
     /// Whether all paths match.
     pub(super) fn is_everything(&self) -> bool {
         matches!(self.patterns.as_slice(), [one] if one == "/*" || one == "*")

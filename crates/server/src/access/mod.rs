@@ -245,7 +245,9 @@ impl Gates {
                     authority: Authority::of(access, &mut names, known, &pool, older)?,
                 });
             }
-            let index = config.index.iter().map(|name| {
+            // Those of mounts, too: a rule for an index covers its directory.
+            let index_names = config.all_index_names();
+            let index = index_names.iter().map(|name| {
                 let mut spelled = Vec::new();
                 path::encode(name.as_bytes(), &mut spelled);
                 spelled

@@ -71,7 +71,9 @@ impl ConfigError {
             let of_host = || text.lines().enumerate().take(end).skip(head + 1);
             let names = |line: &str| {
                 let line = line.trim_start();
-                let table = line.strip_prefix('[').map(str::trim_start);
+                let table = line
+                    .strip_prefix('[')
+                    .map(|table| table.trim_start_matches('[').trim_start());
                 names_key(
                     table
                         .and_then(|table| table.strip_prefix("host."))

@@ -2,13 +2,14 @@
 //!
 //! A host states where it differs from the top level of the file and inherits everything else.
 
+use super::mount;
 use super::own::{self, Own};
 use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
 use super::{
-    Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, LogFormat, LogTemplate,
+    Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, LogFormat, LogTemplate, Mount,
     SecurityHeaders, TryFiles, Uploads,
 };
 use core::fmt;
@@ -84,6 +85,8 @@ pub struct Host {
     pub root: Option<PathBuf>,
     /// See [`Config::versions`].
     pub versions: Option<PathBuf>,
+    /// See [`Config::mount`].
+    pub mount: Option<Vec<Mount>>,
     /// PEM files with certificate chains for these names, at every address with TLS.
     #[serde(default, deserialize_with = "values::paths")]
     pub tls_cert: Vec<PathBuf>,
@@ -159,7 +162,7 @@ impl Config {
     /// order.
     ///
     /// # Errors
-    /// A name given twice, a host without a name, too many hosts or logs, or a cache too small for all sites.
+    /// A name given twice, a host without a name, too many hosts, mounts or logs, or a cache too small for all sites.
     pub fn sites(&self) -> Result<Vec<Config>, ConfigError> {
         if self.host.len() > HOSTS_MAX {
             return Err(ConfigError::invalid(
@@ -211,7 +214,9 @@ impl Config {
             ..self.clone()
         };
         let hosts: Vec<Config> = self.host.iter().map(|host| host.over(&top)).collect();
-        Ok([vec![top], hosts].concat())
+        let sites = [vec![top], hosts].concat();
+        mount::validate_sites(&sites)?;
+        Ok(sites)
     }
 }
 
@@ -244,6 +249,7 @@ impl Host {
             security_headers,
             cors,
             limit,
+            mount,
             try_files,
             uploads,
             access,

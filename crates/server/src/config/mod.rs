@@ -32,6 +32,7 @@ mod listener;
 mod log_template;
 mod logs;
 mod managed;
+mod mount;
 mod otlp;
 mod own;
 mod pattern;
@@ -76,6 +77,7 @@ pub(crate) use log_template::Piece;
 pub use log_template::{LogTemplate, Variable};
 pub use logs::AccessLog;
 pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
+pub use mount::{Mount, MountFlag, MountPath};
 pub use own::{Own, SPA_FALLBACK};
 pub use pattern::PathPattern;
 pub use preset::Preset;
@@ -127,6 +129,8 @@ pub struct Config {
     pub root: Option<PathBuf>,
     /// Folder of versions of the site, whose link `current` leads to the version in force, in place of `root`.
     pub versions: Option<PathBuf>,
+    /// Folders of their own for paths of the site.
+    pub mount: Vec<Mount>,
     /// Folder with a recording (`weir record`) that answers in place of files. `None`: files do.
     pub replay: Option<PathBuf>,
     /// Whether its responses wait for the recorded time to the first byte.
@@ -433,6 +437,7 @@ impl Default for Config {
             profile: None,
             root: None,
             versions: None,
+            mount: Vec::new(),
             replay: None,
             replay_delays: false,
             listen: Listen::default(),
@@ -781,11 +786,7 @@ impl Config {
                 return Err(ConfigError::invalid(key, why));
             }
         }
-        if self
-            .index
-            .iter()
-            .any(|n| matches!(&**n, "" | "." | "..") || n.contains(['/', '\0']))
-        {
+        if !mount::are_file_names(&self.index) {
             return Err(ConfigError::invalid(
                 "index",
                 "an index is a file name without `/`, as in \"index.html\"",
@@ -881,6 +882,7 @@ impl Config {
         if let Some(page) = &self.spa_fallback {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
+        mount::validate(&self.mount, self.hidden).map_err(|why| ConfigError::invalid("mount", why))?;
         try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
         limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
@@ -1034,11 +1036,11 @@ impl Config {
             )
         };
         parts(self) == parts(other)
-            && (!self.listing || self.same_listings(other))
+            && (!self.lists() || self.same_listings(other))
             && (&self.root, &self.index, &self.types) == (&other.root, &other.index, &other.types)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
             && self.security_headers == other.security_headers
-            && self.tilde == other.tilde
+            && (&self.mount, &self.tilde) == (&other.mount, &other.tilde)
             && self.behavior == other.behavior
     }
 

@@ -20,6 +20,7 @@ impl Config {
         let idle = [
             ("root", self.root.is_some(), files),
             ("versions", self.versions.is_some(), files),
+            ("mount", !self.mount.is_empty(), files),
             ("listing", self.listing != other.listing, files),
             ("early-hints", self.early_hints != other.early_hints, files),
             ("types", self.types != other.types, files),

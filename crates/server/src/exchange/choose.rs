@@ -143,7 +143,7 @@ impl Exchange {
         if !state.field_rules.is_empty()
             && !is_redirected
             && let Some(head) = head
-            && state.mounts.of(head).is_none()
+            && state.handlers.of(head).is_none()
             && let Some(cross) = state.field_rules.cross_origin(site, head)
         {
             composer = composer.cross_origin(&cross);
@@ -184,7 +184,7 @@ impl Exchange {
         // HTTP/0.9 names no host, which handlers may need to authorize the client, and its response has no status.
         if let (Start::Request, Some(head)) = (start, head)
             && head.protocol != Protocol::Http09
-            && let Some((handler, below)) = state.mounts.of(head)
+            && let Some((handler, below)) = state.handlers.of(head)
         {
             let ask = Ask {
                 path: below,
@@ -404,7 +404,7 @@ impl Exchange {
         if !matches!(head.method, Method::Get | Method::Head) {
             return composer.page(Failure::of_method(head.method));
         }
-        let made = state.admin.mounts.of(head).and_then(|(handler, below)| {
+        let made = state.admin.handlers.of(head).and_then(|(handler, below)| {
             let ask = Ask {
                 path: below,
                 ..ask(clock, head, self.peer)
@@ -552,7 +552,7 @@ fn unguarded(
     head: &RequestHead<'_, '_>,
     peer: IpAddr,
 ) -> Option<Made> {
-    let (handler, below) = state.mounts.of(head)?;
+    let (handler, below) = state.handlers.of(head)?;
     if handler.is_guarded() || head.protocol == Protocol::Http09 {
         return None;
     }

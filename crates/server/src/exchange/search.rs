@@ -175,10 +175,11 @@ impl<'p> Search<'p> {
     /// The part that the request names of a listing, if its path leads to one. `None`: the first page.
     #[inline]
     pub(super) fn part_of_listing(&self, stage: Stage) -> Option<Query> {
-        if !self.config.listing || !matches!(stage, Stage::Target | Stage::Try { .. }) {
+        if !matches!(stage, Stage::Target | Stage::Try { .. }) {
             return None;
         }
-        Query::parse(self.head?.target.query()?)
+        let query = self.head?.target.query()?;
+        self.config.lists().then(|| Query::parse(query)).flatten()
     }
 
     /// The path to look up at a stage.

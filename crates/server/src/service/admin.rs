@@ -1,9 +1,9 @@
 //! Requests at the admin addresses: who may send them, and what answers.
 //!
-//! A request without the right token gets 401. Everything else is answered by the handlers mounted here, and by no file or
+//! A request without the right token gets 401. Everything else is answered by the handlers here, and by no file or
 //! upstream.
 
-use super::handler::{Handler, Mounts};
+use super::handler::{Handler, Handlers};
 use crate::config::Config;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,26 +20,26 @@ const TOKEN_MIN: usize = 16;
 /// The handlers of the admin addresses, and the token that opens them.
 #[derive(Debug, Default)]
 pub(crate) struct AdminHandlers {
-    pub(crate) mounts: Mounts,
+    pub(crate) handlers: Handlers,
     /// SHA-256 of the token: comparing hashes tells nothing about the token. `None`: none is needed.
     token: Option<[u8; 32]>,
 }
 
 impl AdminHandlers {
-    /// Mounts `handlers`, and reads the file of the token, if the configuration names one.
+    /// Takes its `own` handlers with their paths, and reads the file of the token, if the configuration names one.
     ///
     /// # Errors
     /// The file and what to do.
     pub(crate) fn open(
         config: &Config,
-        handlers: Vec<(&'static str, Arc<dyn Handler>)>,
+        own: Vec<(&'static str, Arc<dyn Handler>)>,
     ) -> Result<AdminHandlers, String> {
         let Some(admin) = &config.admin else {
             return Ok(AdminHandlers::default());
         };
-        let mut mounts = Mounts::default();
-        for (at, handler) in handlers {
-            mounts.add(at, handler);
+        let mut handlers = Handlers::default();
+        for (at, handler) in own {
+            handlers.add(at, handler);
         }
         let token = match &admin.token_file {
             None => None,
@@ -58,7 +58,7 @@ impl AdminHandlers {
                 Some(hash(token))
             }
         };
-        Ok(AdminHandlers { mounts, token })
+        Ok(AdminHandlers { handlers, token })
     }
 
     /// Whether a request may be answered: its token is right, or none is needed.

@@ -4,9 +4,9 @@
 //! Another protocol is not a handler but a [`runtime::Service`] with its own sessions; HTTP/1.x ([`crate::Server`]) is
 //! one.
 //!
-//! A handler is mounted at a path and answers every request at or below it. It answers from memory, without blocking;
+//! A handler has a path and answers every request at or below it. It answers from memory, without blocking;
 //! code that must wait does so elsewhere. Files pay nothing for handlers: known request heads are answered before
-//! mounts are searched.
+//! handlers are searched.
 
 pub use crate::ask::Ask;
 
@@ -29,7 +29,7 @@ pub struct Made {
     pub content: Bytes,
 }
 
-/// Answers the requests below a mount.
+/// Answers the requests at or below a path.
 pub trait Handler: Send + Sync + fmt::Debug {
     /// The response to a GET; a HEAD gets its header block. `None` means 404. Must not block.
     fn answer(&self, ask: &Ask<'_>, server: &Server) -> Option<Made>;
@@ -48,10 +48,10 @@ pub trait Handler: Send + Sync + fmt::Debug {
 
 /// Handlers by path, in the order of search.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mounts(Vec<(Box<str>, Arc<dyn Handler>)>);
+pub(crate) struct Handlers(Vec<(Box<str>, Arc<dyn Handler>)>);
 
-impl Mounts {
-    /// The handler of a request, and the path below its mount.
+impl Handlers {
+    /// The handler of a request, and the part of the path below its own.
     #[inline]
     pub(crate) fn of<'p>(&self, head: &RequestHead<'p, '_>) -> Option<(&dyn Handler, &'p [u8])> {
         let found = self.find(head.target.path()?)?;
@@ -67,8 +67,8 @@ impl Mounts {
         self.0.push((at.into(), handler));
     }
 
-    /// The handler for a path, with the part of the path below its mount. A mount that ends in a slash covers the paths
-    /// below it; any other covers one path.
+    /// The handler for a path, with the part of the path below its own. A handler whose path ends in a slash covers the
+    /// paths below it; any other covers one path.
     #[inline]
     fn find<'p>(&self, path: &'p [u8]) -> Option<(&dyn Handler, &'p [u8])> {
         self.0.iter().find_map(|(at, handler)| {

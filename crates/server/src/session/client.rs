@@ -257,7 +257,7 @@ impl Client {
     #[inline]
     pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Result<Seats, Refused> {
         let counts = || match asked {
-            Asked::Request(head) => cx.state.mounts.is_rate_limited(head),
+            Asked::Request(head) => cx.state.handlers.is_rate_limited(head),
             Asked::Input(_) => true,
         };
         if cx.is_out_of_memory() && counts() {

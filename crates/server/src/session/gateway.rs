@@ -52,7 +52,7 @@ pub(super) fn route(
     known: &Known,
 ) -> Option<Found> {
     let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
-    if is_redirected || client.is_admin() || cx.state.mounts.of(head).is_some() {
+    if is_redirected || client.is_admin() || cx.state.handlers.of(head).is_some() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());

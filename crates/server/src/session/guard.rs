@@ -28,7 +28,8 @@ pub(super) fn stop(
     has_body: bool,
 ) -> Option<Stop> {
     let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
-    if cx.state.gates.is_empty() || client.is_admin() || is_redirected || cx.state.mounts.of(head).is_some() {
+    if cx.state.gates.is_empty() || client.is_admin() || is_redirected || cx.state.handlers.of(head).is_some()
+    {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());

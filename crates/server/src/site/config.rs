@@ -2,7 +2,7 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Access, Behavior, Config, ConfigError, ContentTypes, Proxy, Redirect};
+use crate::config::{Access, Behavior, Config, ConfigError, ContentTypes, Mount, Proxy, Redirect};
 use crate::filter::Filters;
 use crate::listing::Theme;
 use crate::site::Logins;
@@ -17,6 +17,8 @@ use units::{Bytes, UnixTime};
 pub struct SiteConfig {
     /// Location of the files.
     pub source: Source,
+    /// Folders of their own for paths of the site, each below a root of its own.
+    pub mounts: Vec<Mount>,
     /// Index file names of a directory, tried in this order.
     pub index: Vec<String>,
     /// Whether directories without an index are listed.
@@ -47,7 +49,7 @@ pub struct SiteConfig {
     pub types: ContentTypes,
     /// `charset` of built-in text types; `None`: not sent.
     pub charset: Option<String>,
-    /// Earliest `Last-Modified` of a file: when the version that it belongs to was put in force, at which it changed for
+    /// Earliest `Last-Modified` of a file outside mounts: when the version that it belongs to was put in force, at which it changed for
     /// clients. `None` without versions.
     pub modified_min: Option<UnixTime>,
     /// Whether to use inotify. Otherwise, cached files are checked twice a second.
@@ -63,6 +65,7 @@ impl SiteConfig {
     pub fn new(source: Source) -> SiteConfig {
         SiteConfig {
             source,
+            mounts: Vec::new(),
             index: vec!["index.html".to_owned()],
             listing: false,
             listing_entries_max: 100_000,
@@ -99,6 +102,7 @@ impl SiteConfig {
             .map(|line| (line.name().to_owned(), line.value().to_owned()));
         let defaults = SiteConfig::new(source);
         SiteConfig {
+            mounts: config.mount.clone(),
             index: config.index.clone(),
             listing: config.listing,
             readme: config.listing_readme.then(|| ReadmeRules::of(config)),
@@ -193,6 +197,17 @@ pub enum Symlinks {
 pub enum OpenError {
     /// The root does not exist, is not a directory, or cannot be read.
     Root(PathBuf, runtime::fs::OpenError),
+    /// The root of a mount does not exist, is not a directory, or cannot be read.
+    Mount {
+        /// Index of the host that sets the mount, from 0; `None`: the top level does.
+        host: Option<usize>,
+        /// The path of the mount.
+        path: String,
+        /// Its root.
+        root: PathBuf,
+        /// Why.
+        cause: runtime::fs::OpenError,
+    },
     /// Hosts with conflicting settings.
     Hosts(ConfigError),
     /// The password database cannot be read.
@@ -227,6 +242,16 @@ impl fmt::Display for OpenError {
                 write!(f, "cannot serve `{}`: there is no such directory", path.display())
             }
             OpenError::Root(path, cause) => write!(f, "cannot serve `{}`: {cause}", path.display()),
+            // It begins with the path, by which the line of the table is found.
+            OpenError::Mount {
+                path, root, cause, ..
+            } => {
+                write!(f, "`{path}` cannot be served from `{}`: ", root.display())?;
+                match cause {
+                    runtime::fs::OpenError::NotFound => f.write_str("there is no such directory"),
+                    cause => cause.fmt(f),
+                }
+            }
             OpenError::Hosts(cause) => cause.fmt(f),
             OpenError::Logins(cause) => write!(f, "cannot look up logins for `tilde`: {cause}"),
             OpenError::Users(why) => write!(f, "`htpasswd`: {why}"),
@@ -246,7 +271,7 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            OpenError::Root(_, cause) => Some(cause),
+            OpenError::Root(_, cause) | OpenError::Mount { cause, .. } => Some(cause),
             OpenError::Hosts(cause) => Some(cause),
             OpenError::Logins(cause) | OpenError::Watch(cause) => Some(cause),
             OpenError::Version { cause, .. } => Some(cause),

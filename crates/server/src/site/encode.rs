@@ -187,8 +187,9 @@ impl Encode {
             })
             .collect();
         // Embedded files take no memory; listings do, because they are generated.
-        let is_reserved =
-            |r: &Representation| shared.tree_changes() || *part != Part::File || r.coding != Coding::Identity;
+        let is_reserved = |r: &Representation| {
+            shared.tree_changes(&base.path) || *part != Part::File || r.coding != Coding::Identity
+        };
         let content = all()
             .map(|r| match r.content {
                 Content::Memory(_) if is_reserved(r) => r.len,

@@ -17,12 +17,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use units::UnixTime;
 
-/// The watcher, and how many entries need each polled path.
+/// The watchers, and how many entries need each polled path.
 #[derive(Debug, Default)]
 pub(crate) struct Freshness {
-    watcher: OnceLock<Watcher>,
-    observed: Mutex<HashMap<Box<[u8]>, Observed>>,
+    /// One for each tree, in the order of their numbers; `None` for a tree that cannot change.
+    watchers: OnceLock<Vec<Option<Watcher>>>,
+    observed: Mutex<HashMap<Polled, Observed>>,
 }
+
+/// The number of a tree, and a path in it.
+type Polled = (usize, Box<[u8]>);
 
 #[derive(Debug)]
 struct Observed {
@@ -30,14 +34,14 @@ struct Observed {
     expected: Option<Meta>,
 }
 
-/// State of an entry's files before they were read.
+/// State of an entry's files before they were read, by their paths of the site.
 #[derive(Debug)]
 pub(super) struct Proof(Vec<(Vec<u8>, Option<Meta>)>);
 
 #[derive(Debug)]
 struct Guard {
     freshness: Arc<Freshness>,
-    paths: Vec<Box<[u8]>>,
+    paths: Vec<Polled>,
 }
 
 impl Drop for Guard {
@@ -47,60 +51,72 @@ impl Drop for Guard {
 }
 
 impl Freshness {
-    fn release(&self, paths: &[Box<[u8]>]) {
+    /// The watcher of the tree with this number.
+    fn watcher(&self, number: usize) -> Option<&Watcher> {
+        self.watchers.get()?.get(number)?.as_ref()
+    }
+
+    fn release(&self, paths: &[Polled]) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        for path in paths {
-            let Some(one) = observed.get_mut(path) else {
+        for polled in paths {
+            let Some(one) = observed.get_mut(polled) else {
                 continue;
             };
             one.entries -= 1;
             if one.entries == 0 {
-                observed.remove(path);
-                if let Some(watcher) = self.watcher.get() {
-                    watcher.forget(path);
+                observed.remove(polled);
+                if let Some(watcher) = self.watcher(polled.0) {
+                    watcher.forget(&polled.1);
                 }
             }
         }
     }
 }
 
-/// Starts watching, if the files can change.
+/// Starts watching the trees whose files can change.
 pub(super) fn start(shared: &Arc<Shared>) -> Result<(), OpenError> {
-    let Tree::Disk { root, symlinks } = &shared.tree else {
-        return Ok(());
-    };
-    let weak: Weak<Shared> = Arc::downgrade(shared);
-    let on_change = Box::new(move |change| {
-        if let Some(shared) = weak.upgrade() {
-            shared.on_change(change);
-        }
-    });
     let mut limits = Limits::default();
     if !shared.config.change_events {
         limits.directories_max = 0;
     }
-    let watcher =
-        Watcher::start(Arc::clone(root), (*symlinks).into(), limits, on_change).map_err(OpenError::Watch)?;
-    let unset = shared.freshness.watcher.set(watcher);
+    let mut watchers = Vec::new();
+    for (number, tree) in shared.trees.all().enumerate() {
+        let Tree::Disk { root, symlinks } = tree else {
+            watchers.push(None);
+            continue;
+        };
+        let weak: Weak<Shared> = Arc::downgrade(shared);
+        let on_change = Box::new(move |change| {
+            if let Some(shared) = weak.upgrade() {
+                shared.on_change_in(number, change);
+            }
+        });
+        let watcher = Watcher::start(Arc::clone(root), (*symlinks).into(), limits, on_change);
+        watchers.push(Some(watcher.map_err(OpenError::Watch)?));
+    }
+    let unset = shared.freshness.watchers.set(watchers);
     debug_assert!(unset.is_ok(), "a site is started once");
     Ok(())
 }
 
 impl Shared {
-    /// Asks the watcher to check whether the root can still be opened.
-    pub(super) fn look_at_root(&self) {
-        if let Some(watcher) = self.freshness.watcher.get() {
-            watcher.look();
-        }
+    /// Asks the watchers to check whether the roots can still be opened.
+    pub(super) fn look_at_roots(&self) {
+        let watchers = self.freshness.watchers.get();
+        watchers.into_iter().flatten().flatten().for_each(Watcher::look);
     }
 
-    /// Whether events report changes in this directory of the site (with both slashes). `None` if the answer would have
-    /// to wait for the disk.
-    pub(super) fn watch(&self, directory: &[u8], wait: Wait) -> Option<bool> {
-        let (Tree::Disk { root, .. }, Some(watcher)) = (&self.tree, self.freshness.watcher.get()) else {
+    /// Whether events report changes in the directory of this path of the site. `None` if the answer would have to wait
+    /// for the disk.
+    pub(super) fn watch(&self, path: &[u8], wait: Wait) -> Option<bool> {
+        let seat = self.trees.seat(relative(path));
+        let (Some(root), Some(watcher)) = (seat.tree.root(), self.freshness.watcher(seat.number)) else {
             return Some(false);
         };
-        let rel = relative(directory);
+        let rel = match path.ends_with(b"/") {
+            true => seat.rel,
+            false => split(seat.rel).0,
+        };
         if wait == Wait::Cached {
             // The watcher blocks on the names of the path, so they must be in memory already.
             match root.stat(
@@ -124,7 +140,8 @@ impl Shared {
         let rel = relative(path);
         let mut files = vec![rel.to_vec()];
         if path.ends_with(b"/") {
-            files.extend(self.config.index.iter().map(|index| join(rel, index.as_bytes())));
+            let index = self.index_of(rel).iter();
+            files.extend(index.map(|index| join(rel, index.as_bytes())));
         }
         let siblings: Vec<Vec<u8>> = files
             .iter()
@@ -134,7 +151,7 @@ impl Shared {
         files.extend(siblings);
         let mut proof = Vec::with_capacity(files.len());
         for file in files {
-            let meta = self.tree.meta(&file);
+            let meta = self.trees.meta(&file);
             if meta.is_some_and(|meta| !is_settled(&meta, wall)) {
                 return None;
             }
@@ -147,36 +164,34 @@ impl Shared {
     /// change of it. `None` for all other paths. Blocks.
     pub(super) fn lead(&self, path: &[u8]) -> Option<Proof> {
         let name = self.graft_of(path)?;
-        Some(Proof(vec![(name.to_vec(), self.tree.meta(name))]))
+        Some(Proof(vec![(name.to_vec(), self.trees.meta(name))]))
     }
 
     /// The first name of a path, if it stands for a directory elsewhere.
     pub(super) fn graft_of<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-        match &self.tree {
-            Tree::Disk { root, .. } => root.graft_of(relative(path)),
-            Tree::Embedded(_) => None,
-        }
+        self.trees.graft_of(relative(path))
     }
 
     /// Starts polling the files of a proof. `None`: too many are polled already.
     pub(super) fn poll(&self, proof: Proof) -> Option<Polls> {
-        let watcher = self.freshness.watcher.get()?;
         let mut guard = Guard {
             freshness: Arc::clone(&self.freshness),
             paths: Vec::with_capacity(proof.0.len()),
         };
         let mut differing = Vec::new();
         for (path, expected) in proof.0 {
+            let seat = self.trees.seat(&path);
+            let watcher = self.freshness.watcher(seat.number)?;
             let mut observed = self
                 .freshness
                 .observed
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if !watcher.poll(&path, expected) {
+            if !watcher.poll(seat.rel, expected) {
                 drop(observed);
                 return None;
             }
-            let key: Box<[u8]> = path.as_slice().into();
+            let key: Polled = (seat.number, seat.rel.into());
             let one = observed
                 .entry(key.clone())
                 .or_insert(Observed { entries: 0, expected });
@@ -196,23 +211,29 @@ impl Shared {
         Some(Polls::until_dropped(guard))
     }
 
-    /// Removes the entries that a change of this file or folder may have outdated.
-    pub(super) fn changed(&self, rel: &[u8], is_tree: bool) {
+    /// Removes the entries that a change of this file or folder in the tree of this number may have outdated.
+    pub(super) fn changed(&self, number: usize, rel: &[u8], is_tree: bool) {
         if is_tree {
-            self.on_change(Change::Tree { dir: rel.to_vec() });
+            self.on_change_in(number, Change::Tree { dir: rel.to_vec() });
         }
         if rel.is_empty() {
             return;
         }
-        let slash = rel.iter().rposition(|&b| b == b'/');
-        let (dir, name) = match slash {
-            Some(at) => (&rel[..at], &rel[at + 1..]),
-            None => (&b""[..], rel),
-        };
-        self.on_change(Change::Entry {
-            dir: dir.to_vec(),
-            name: name.to_vec(),
-        });
+        let (dir, name) = split(rel);
+        self.on_change_in(
+            number,
+            Change::Entry {
+                dir: dir.to_vec(),
+                name: name.to_vec(),
+            },
+        );
+    }
+
+    /// As [`Shared::on_change`], for a change in the tree of this number.
+    fn on_change_in(&self, number: usize, change: Change) {
+        if let Some(change) = self.trees.on_site(number, change) {
+            self.on_change(change);
+        }
     }
 
     /// Removes the entries that a change may have outdated. Runs on the watcher's thread, or on the one that
@@ -252,14 +273,12 @@ impl Shared {
         }
         let directory = path::directory(file);
         let is_index = |file: &[u8]| {
-            self.config
-                .index
-                .iter()
-                .any(|index| index.as_bytes() == path::name(file))
+            let mut index = self.index_of(relative(directory)).iter();
+            index.any(|index| index.as_bytes() == path::name(file))
         };
         if is_index(file) || plain.is_some_and(is_index) {
             kill(directory);
-        } else if self.config.listing {
+        } else if self.lists(relative(directory)) {
             let listed = self.store.get(self.hash(directory), directory);
             if listed.is_some_and(|entry| matches!(entry.answer, Answer::Listing(_))) {
                 kill(directory);
@@ -269,9 +288,17 @@ impl Shared {
 }
 
 /// A path of the site, relative to the root, as the file system needs it.
-fn relative(path: &[u8]) -> &[u8] {
+pub(super) fn relative(path: &[u8]) -> &[u8] {
     let rel = path.strip_prefix(b"/").unwrap_or(path);
     rel.strip_suffix(b"/").unwrap_or(rel)
+}
+
+/// The directory of a relative path, and the name in it.
+fn split(rel: &[u8]) -> (&[u8], &[u8]) {
+    match rel.iter().rposition(|&b| b == b'/') {
+        Some(at) => (&rel[..at], &rel[at + 1..]),
+        None => (b"", rel),
+    }
 }
 
 /// The inverse of [`relative`].

@@ -270,12 +270,12 @@ impl Load {
         let directory = path::directory(&self.path);
         // This order misses no change: watch, take a snapshot, look up, compare when inserting.
         let lead = self.shared.lead(&self.path);
-        let Some(watched) = self.shared.watch(directory, wait) else {
+        let Some(watched) = self.shared.watch(&self.path, wait) else {
             return Err(Blocked);
         };
         let snapshot = self.shared.store.snapshot(self.shared.hash(directory));
         let entry = self.locate(wait).and_then(|found| {
-            let polled = self.shared.tree_changes() && found.keep && (!watched || found.linked);
+            let polled = self.shared.tree_changes(&self.path) && found.keep && (!watched || found.linked);
             if !polled {
                 let Some(lead) = lead else {
                     return Ok(self.settle(found, None, snapshot));
@@ -325,12 +325,12 @@ impl Load {
 
     /// The response for missing content. Logs the cause.
     fn missing(&self, missing: Missing, cause: Option<Cause>) -> Arc<Entry> {
-        // Perhaps the root is gone.
-        self.shared.look_at_root();
+        // Perhaps its root is gone.
+        self.shared.look_at_roots();
         // A load ahead has no request to report on.
         if let Some(cause) = cause.filter(|_| !self.is_ahead) {
             let status = missing.status().as_u16();
-            complaints::warn(&self.path, || match self.shared.root() {
+            complaints::warn(&self.path, || match self.shared.root_of(&self.path) {
                 Some(root) => format!("cannot be served from `{}` ({status}): {cause}", root.display()),
                 None => format!("cannot be served ({status}): {cause}"),
             });
@@ -370,7 +370,7 @@ impl Load {
 
     fn directory(&self, rel: &[u8], wait: Wait) -> Result<Found, Stop> {
         let mut passed_over = None;
-        for index in &self.shared.config.index {
+        for index in self.shared.index_of(rel) {
             let file = join(rel, index.as_bytes());
             match self.shared.open(&file, wait) {
                 Ok(Opened::Directory { .. }) | Err(OpenError::NotFound) => {}
@@ -382,7 +382,7 @@ impl Load {
             }
         }
         match self.shared.open(rel, wait)? {
-            Opened::Directory { linked } if self.shared.config.listing => {
+            Opened::Directory { linked } if self.shared.lists(rel) => {
                 // Reading a directory may always block.
                 if wait == Wait::Cached {
                     return Err(Stop::Blocked);
@@ -450,7 +450,10 @@ impl Load {
         };
         let coded = bodies.len() > 1 || !makeable.is_empty();
         // Its validators must differ from those of another version, whose file may be as old, or younger.
-        let modified = config.modified_min.map_or(modified, |min| modified.max(min));
+        let modified = match config.modified_min {
+            Some(min) if self.shared.trees.mount_of(rel).is_none() => modified.max(min),
+            _ => modified,
+        };
         let last_modified = represent::last_modified(modified, self.wall);
         let lines = Lines {
             last_modified: Some(last_modified),
@@ -584,7 +587,7 @@ impl Load {
 
     fn listing(&self, rel: &[u8], mut linked: bool, wait: Wait) -> Result<Found, Stop> {
         let config = &self.shared.config;
-        let listed = self.shared.tree.list(rel, config.listing_entries_max)?;
+        let listed = self.shared.trees.list(rel, config.listing_entries_max)?;
         let items: Vec<_> = listed
             .entries
             .into_iter()
@@ -688,8 +691,8 @@ impl Shared {
 
     /// Opens a path. If descriptors are short, closes some cached files and tries once more.
     fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
-        match self.tree.open(rel, wait) {
-            Err(OpenError::TooManyOpen) if self.store.shed_descriptors() => self.tree.open(rel, wait),
+        match self.trees.open_file(rel, wait) {
+            Err(OpenError::TooManyOpen) if self.store.shed_descriptors() => self.trees.open_file(rel, wait),
             result => result,
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! [`path`] decides which paths name files, [`load`] finds responses, [`crate::cache`] keeps them, and [`fresh`]
 //! detects outdated ones. [`warm`] loads entries before their request, and [`logins`] finds the pages at `/~login/`.
-//! This module does not know requests.
+//! [`trees`] decides which folder holds a path. This module does not know requests.
 
 pub(crate) mod config;
 mod encode;
@@ -21,6 +21,7 @@ mod logins;
 mod readme;
 mod represent;
 mod tree;
+mod trees;
 mod view;
 mod warm;
 
@@ -48,6 +49,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock};
 use tree::{Embedded, Tree};
+use trees::Trees;
 use units::{Instant, UnixTime};
 use warm::Warmer;
 
@@ -60,7 +62,7 @@ pub struct Site {
 #[derive(Debug)]
 pub(crate) struct Shared {
     config: SiteConfig,
-    tree: Tree,
+    trees: Trees,
     store: Store,
     freshness: Arc<Freshness>,
     hasher: SeedableRandomState,
@@ -85,18 +87,19 @@ impl Site {
         self.shared.store.kill_where(|_| true);
     }
 
-    /// Outdates what was made of a file or folder that has changed just now, named from the root on. `is_tree`: all that is
+    /// Outdates what was made of a file or folder that has changed just now. `number` is that of its root: 0 for the
+    /// site's own, otherwise the index of a mount and one. The path is named from this root on. `is_tree`: all that is
     /// below it may have changed, too.
-    pub(crate) fn changed(&self, path: &[u8], is_tree: bool) {
-        self.shared.changed(path, is_tree);
+    pub(crate) fn changed(&self, number: usize, path: &[u8], is_tree: bool) {
+        self.shared.changed(number, path, is_tree);
     }
 
-    /// Opens the root (not its files) and starts watching it.
+    /// Opens the root and those of mounts (not their files) and starts watching them.
     ///
     /// # Errors
     /// The root that cannot be opened, and the reason.
     pub fn open(config: SiteConfig) -> Result<Site, OpenError> {
-        let tree = match &config.source {
+        let own = match &config.source {
             Source::Embedded { .. } if config.logins.is_some() => return Err(OpenError::NoRoot),
             Source::Embedded { files, modified } => Tree::Embedded(Embedded::new(files, *modified)),
             Source::Directory(path) => {
@@ -110,6 +113,11 @@ impl Site {
                 }
             }
         };
+        let symlinks = config.symlinks;
+        let trees = Trees::open(own, &config.mounts, |root| Tree::Disk {
+            root: Arc::new(root),
+            symlinks,
+        })?;
         let mut configured = Vec::new();
         for (name, value) in &config.fields {
             crate::field_list::write_line(&mut configured, name, value.as_bytes());
@@ -121,7 +129,7 @@ impl Site {
             .build_hasher()
             .finish();
         let shared = Arc::new(Shared {
-            tree,
+            trees,
             store,
             freshness: Arc::default(),
             hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_random()),
@@ -153,26 +161,19 @@ impl Site {
         self.shared.store.counters()
     }
 
-    /// Checks that the root can be opened. Blocks on the disk.
+    /// Checks that the root and those of mounts can be opened. Blocks on the disk.
     ///
     /// # Errors
-    /// The root, and the reason why it cannot be opened.
+    /// The first root that cannot be opened, and why.
     pub(crate) fn confirm(&self) -> Result<(), OpenError> {
-        match &self.shared.tree {
-            Tree::Disk { root, .. } => root
-                .confirm()
-                .map_err(|cause| OpenError::Root(root.path().to_owned(), cause)),
-            Tree::Embedded(_) => Ok(()),
-        }
+        self.shared.trees.confirm()
     }
 
-    /// Whether the root could be opened at the last check. Also starts a new check.
+    /// Whether all roots could be opened at the last check. Also starts a new check.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.shared.look_at_root();
-        match &self.shared.tree {
-            Tree::Disk { root, .. } => root.trouble().is_none(),
-            Tree::Embedded(_) => true,
-        }
+        self.shared.look_at_roots();
+        let mut roots = self.shared.trees.all().filter_map(Tree::root);
+        roots.all(|root| root.trouble().is_none())
     }
 
     /// The configuration of the site.
@@ -199,17 +200,30 @@ impl Shared {
         out.into()
     }
 
-    /// The root, if the files are on disk.
-    fn root(&self) -> Option<&Path> {
-        match &self.tree {
-            Tree::Disk { root, .. } => Some(root.path()),
-            Tree::Embedded(_) => None,
-        }
+    /// The root of a path of the site, if its files are on disk.
+    fn root_of(&self, path: &[u8]) -> Option<&Path> {
+        let root = self.trees.seat(fresh::relative(path)).tree.root()?;
+        Some(root.path())
     }
 
-    /// Whether the files can change while they are served.
-    fn tree_changes(&self) -> bool {
-        matches!(self.tree, Tree::Disk { .. })
+    /// Whether the file of this path can change while it is served.
+    fn tree_changes(&self, path: &[u8]) -> bool {
+        self.root_of(path).is_some()
+    }
+
+    /// The names of index files in a directory, which is named without slashes at its ends.
+    fn index_of(&self, directory: &[u8]) -> &[String] {
+        let own = self
+            .trees
+            .mount_of(directory)
+            .and_then(|mount| mount.index.as_deref());
+        own.unwrap_or(&self.config.index)
+    }
+
+    /// Whether a directory without an index is listed. It is named as for [`Shared::index_of`].
+    fn lists(&self, directory: &[u8]) -> bool {
+        let own = self.trees.mount_of(directory).and_then(|mount| mount.listing);
+        own.unwrap_or(self.config.listing)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn read(shared: &Shared, path: &[u8], items: &[Item]) -> Option<(Read
         (Readme::unreadable(name), true)
     };
     // As for a request: the same links are followed, and nothing is opened that is no file.
-    Some(match shared.tree.open(&rel, Wait::Block) {
+    Some(match shared.trees.open_file(&rel, Wait::Block) {
         Ok(Opened::Embedded { bytes, .. }) if bytes.len() as u64 <= Readme::BYTES_MAX => {
             (Readme::of(name, bytes), false)
         }

@@ -4,6 +4,8 @@
     reason = "tests create the files they serve, and limit their wait for a change"
 )]
 
+mod mounts;
+
 use super::*;
 use crate::cache::{CacheConfig, Policy};
 use crate::entry::{Answer, Content, Entry, Part, Resource};

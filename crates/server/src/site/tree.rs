@@ -102,6 +102,14 @@ impl Embedded {
 }
 
 impl Tree {
+    /// The root, if the files are on disk.
+    pub(crate) fn root(&self) -> Option<&Arc<Root>> {
+        match self {
+            Tree::Disk { root, .. } => Some(root),
+            Tree::Embedded(_) => None,
+        }
+    }
+
     /// Opens a regular file or finds a directory. Anything else counts as missing.
     pub(crate) fn open(&self, rel: &[u8], wait: Wait) -> Result<Opened, OpenError> {
         let (root, symlinks) = match self {

@@ -87,8 +87,8 @@ impl Place {
                 "No file can have this path: a name has at most 255 bytes and no slash (`%2F`), a path at most 4,095 bytes.",
             ),
         })?;
-        let below = mount(settings)
-            .and_then(|mount| whole.strip_prefix(&*mount).map(<[u8]>::to_vec))
+        let below = path_of_rule(settings)
+            .and_then(|path| whole.strip_prefix(&*path).map(<[u8]>::to_vec))
             .ok_or_else(|| Reply::error(403, "This path is outside the folder of the rule."))?;
         let names = below.split(|&b| b == b'/').filter(|name| !name.is_empty());
         let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
@@ -164,11 +164,11 @@ impl Place {
 }
 
 /// The path of the rule, decoded.
-fn mount(settings: &Settings) -> Option<Vec<u8>> {
-    let mut mount = Vec::new();
+fn path_of_rule(settings: &Settings) -> Option<Vec<u8>> {
+    let mut resolved = Vec::new();
     let text = settings.rule.path.text();
-    path::resolve(text.as_bytes(), true, &mut mount).ok()?;
-    Some(mount)
+    path::resolve(text.as_bytes(), true, &mut resolved).ok()?;
+    Some(resolved)
 }
 
 fn without_usual_port(authority: &[u8]) -> &[u8] {

@@ -36,8 +36,8 @@ pub(super) struct Desk {
     pub(super) room: Room,
     pub(super) locks: Arc<Locks>,
     pub(super) tally: Tally,
-    /// Roots of sites, which show the files.
-    sites: Mutex<Vec<(PathBuf, Weak<Site>)>>,
+    /// Roots of sites, which show the files, with their numbers in the site.
+    sites: Mutex<Vec<(PathBuf, usize, Weak<Site>)>>,
 }
 
 /// What has been done.
@@ -91,8 +91,8 @@ impl Desk {
     }
 
     /// Tells which sites there are, by their roots.
-    pub(super) fn tell<'s>(&self, roots: impl Iterator<Item = (&'s Path, &'s Arc<Site>)>) {
-        let sites = roots.map(|(root, site)| (root.to_owned(), Arc::downgrade(site)));
+    pub(super) fn tell<'s>(&self, roots: impl Iterator<Item = (&'s Path, usize, &'s Arc<Site>)>) {
+        let sites = roots.map(|(root, number, site)| (root.to_owned(), number, Arc::downgrade(site)));
         *self.sites.lock().unwrap_or_else(PoisonError::into_inner) = sites.collect();
     }
 
@@ -321,13 +321,13 @@ impl Desk {
         let mut path = real_path(self.folder.path());
         path.extend(place.names().into_iter().map(OsStr::from_bytes));
         let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (root, site) in sites {
+        for (root, number, site) in sites {
             let Some(site) = site.upgrade() else { continue };
             let root = real_path(&root);
             if let Ok(below) = path.strip_prefix(&root) {
-                site.changed(below.as_os_str().as_bytes(), is_tree);
+                site.changed(number, below.as_os_str().as_bytes(), is_tree);
             } else if root.starts_with(&path) {
-                site.changed(b"", true);
+                site.changed(number, b"", true);
             }
         }
     }

@@ -116,9 +116,12 @@ impl Uploads {
             sites.push(own);
         }
         for service in &services {
-            let roots = all
-                .iter()
-                .filter_map(|(config, site)| Some((config.root.as_deref()?, *site)));
+            let roots = all.iter().flat_map(|(config, site)| {
+                let own = config.root.iter().map(|root| (0, root));
+                let mounts = config.mount.iter().enumerate();
+                let mounted = mounts.map(|(at, mount)| (at + 1, &mount.root));
+                own.chain(mounted).map(|(number, root)| (&**root, number, *site))
+            });
             service.desk.tell(roots);
         }
         Ok(Uploads { sites })

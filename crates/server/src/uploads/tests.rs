@@ -1,14 +1,18 @@
 //! Requests and their replies, without sessions and sockets.
 
-use super::Settings;
 use super::conversation::reply_to;
 use super::desk::Desk;
 use super::reply::{Content, Reply};
+use super::{Settings, Uploads};
 use crate::config::Config;
+use crate::site::{Lookup, Site, SiteConfig, Source, View};
 use runtime::fs::WriteFolder;
+use runtime::session::Job;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
+use units::{Instant, UnixTime};
 
 struct Rig {
     dir: tempfile::TempDir,
@@ -134,6 +138,66 @@ fn hidden_names_are_files_if_the_site_serves_them() {
         (rig.put(".a", "x", ""), rig.put(".weir-upload-1-1", "x", "")),
         (201, 403)
     );
+}
+
+/// Events would come soon; without them, nothing else tells the site.
+#[test]
+fn roots_and_mounts_are_told_of_a_change_before_the_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for folder in ["root", "store", "store/keep"] {
+        fs::create_dir(at(folder)).unwrap();
+    }
+    let text = format!(
+        "root = '{root}'\n[[uploads]]\npath = '/d%20v/'\nfolder = '{store}'\nopen = true\nsync = false\n\
+         [[mount]]\npath = '/assets/'\nroot = '{store}'\n\
+         [[mount]]\npath = '/keep/'\nroot = '{store}'\nstrip = false\n\
+         [[host]]\nnames = ['a.test']\nroot = '{store}'\nmount = []\nuploads = []\n",
+        root = at("root").display(),
+        store = at("store").display()
+    );
+    let sites = Config::from_toml(&text, "weir.toml").unwrap().sites().unwrap();
+    let open = |config: &Config| {
+        let nothing = Source::Embedded {
+            files: &[],
+            modified: UnixTime::from_secs(0),
+        };
+        let config = SiteConfig {
+            change_events: false,
+            ..SiteConfig::of(config, nothing)
+        };
+        Arc::new(Site::open(config).unwrap())
+    };
+    let opened: Vec<Arc<Site>> = sites.iter().map(open).collect();
+    let uploads = Uploads::of(sites.iter().zip(&opened), None).unwrap();
+    let desk = &uploads.of_site(0)[0].desk;
+    assert_eq!(
+        (put(desk, "a", "first"), put(desk, "keep/b", "first")),
+        (201, 201)
+    );
+    // Late enough that the files count as settled.
+    let wall = UnixTime::from_secs(i64::from(u32::MAX));
+    let mut views = opened.iter().map(|site| site.view(Instant::ZERO, wall));
+    let (mut top, mut host) = (views.next().unwrap(), views.next().unwrap());
+    let check = |view: &mut View, path: &str, name: &str| {
+        let Lookup::Load(load) = view.lookup(path.as_bytes()) else {
+            panic!("{path} is not known yet");
+        };
+        let loaded = load.run();
+        view.finish(loaded);
+        assert!(
+            matches!(view.lookup(path.as_bytes()), Lookup::Hit(_)),
+            "{path} is kept"
+        );
+        assert_eq!(put(desk, name, "second"), 204);
+        assert!(
+            matches!(view.lookup(path.as_bytes()), Lookup::Load(_)),
+            "{path} is outdated"
+        );
+    };
+    check(&mut top, "/assets/a", "a");
+    check(&mut top, "/keep/b", "keep/b");
+    check(&mut host, "/a", "a");
 }
 
 #[test]
