@@ -956,6 +956,12 @@ fn put_below(config: &mut Config, folder: &Path) {
         let files = files.chain([&mut rule.htpasswd]).flatten();
         files.for_each(|file| *file = folder.join(&*file));
     }
+    let uploads = config.host.iter_mut().filter_map(|host| host.uploads.as_mut());
+    for rule in config.uploads.iter_mut().chain(uploads.flatten()) {
+        if let Some(tree) = &mut rule.folder {
+            *tree = folder.join(&*tree);
+        }
+    }
     let token = config
         .admin
         .iter_mut()

@@ -326,14 +326,20 @@ fn paths_of_a_file_are_relative_to_it() {
         ("site/a.txt", "a"),
         (
             "weir.toml",
-            "root = 'site'\naccess-log = 'access.log'\ncontrol = 'control'\nrecord = 'sensors.jsonl'\n",
+            "root = 'site'\naccess-log = 'access.log'\ncontrol = 'control'\nrecord = 'sensors.jsonl'\n\
+             [[uploads]]\npath = '/up/'\nfolder = 'sent'\nopen = true\n",
         ),
+        ("sent/b.txt", "b"),
     ]);
     let config = tree.join("weir.toml");
     let launch = Launch::new(Strategy::LOOPS).args(["--config".as_ref(), config.as_os_str()]);
     let server = launch.start();
     assert_eq!(server.connect().get("/a.txt").text(), "a");
-    for name in ["access.log", "control", "sensors.jsonl"] {
+    let put = "PUT /up/c.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nc";
+    let mut connection = server.connect();
+    connection.send(put);
+    assert_eq!(connection.receive("PUT").status, 201);
+    for name in ["access.log", "control", "sensors.jsonl", "sent/c.txt"] {
         assert!(tree.join(name).exists(), "{name} is elsewhere");
     }
 }
