@@ -17,6 +17,7 @@ pub mod clock;
 pub mod coding;
 pub mod config;
 pub mod connection_limit;
+mod conditional;
 mod context;
 pub mod counters;
 mod credentials;

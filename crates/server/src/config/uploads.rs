@@ -127,14 +127,18 @@ impl Uploads {
         let text = self.path.text();
         for rule in access {
             if rule.path.covers(text.as_bytes()) {
-                return match rule.restricts() || self.open {
-                    true => Ok(()),
-                    false => Err(format!(
+                if !rule.restricts() && !self.open {
+                    return Err(format!(
                         "the access rule for `{}` admits everyone to `{path}`, where files can be changed; set `htpasswd`, \
                          `auth` or `allow` there, or `open = true` here",
                         rule.path
-                    )),
-                };
+                    ));
+                }
+                // Other requests get the next rule that covers the path.
+                match rule.conditions.is_empty() {
+                    true => return Ok(()),
+                    false => continue,
+                }
             }
             if rule.path.meets(&text) {
                 return Err(format!(

@@ -155,13 +155,25 @@ impl ReadmeRules {
 
     /// Whether whoever gets the listing of `directory` gets `file`, too. Both paths are in normalized spelling.
     pub(crate) fn admit(&self, directory: &[u8], file: &[u8]) -> bool {
-        let rule = |path| self.access.iter().position(|access| access.path.covers(path));
-        rule(file) == rule(directory)
+        // Whatever conditions a request meets, the same rule decides about both.
+        let covers_first = |path: &[u8]| -> Vec<usize> {
+            let mut covering = Vec::new();
+            for (at, access) in self.access.iter().enumerate() {
+                if access.path.covers(path) {
+                    covering.push(at);
+                    if access.conditions.is_empty() {
+                        break;
+                    }
+                }
+            }
+            covering
+        };
+        covers_first(file) == covers_first(directory)
             && !self.proxy.iter().any(|proxy| proxy.covers(file))
             && !self
                 .redirect
                 .iter()
-                .any(|redirect| redirect.applies(file).is_some())
+                .any(|redirect| redirect.covers(file))
     }
 }
 
