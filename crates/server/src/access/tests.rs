@@ -365,7 +365,13 @@ fn another_server_decides_behind_network_and_password() {
             id: None,
             trace: None,
         };
-        let guarded = world.gates.guarded(0, &head);
+        let guarded = world.gates.guarded(
+            0,
+            Facts {
+                head: &head,
+                is_secured: true,
+            },
+        );
         (world.gates.verdict(0, &head, sender, known), guarded)
     };
     let mut known = Known::default();

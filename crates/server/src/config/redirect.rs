@@ -480,7 +480,8 @@ mod tests {
             ("from = '/a', to = '/a?lang=de', if = 'not query lang'", false),
             ("from = '/a', to = '/a?x=1', if = 'not query lang'", true),
             ("from = '/a', to = '/b?x'; from = '/b', to = '/a', if = 'query x'", true),
-            ("from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x'", false),
+            ("from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x'", true),
+            ("from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x', except = '/b'", false),
             // A request to /a has a cookie, and one to /b has none.
             ("from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'not cookie x'", false),
             ("from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'cookie x'", true),
