@@ -267,8 +267,9 @@ fn other_files_are_tried_under_conditions(strategy: Strategy) {
         for got in ask(&server, path, fields) {
             assert_eq!(got.status, status, "{path} {fields:?}: {got:?}");
             assert!(text.is_empty() || got.text == text, "{path} {fields:?}: {got:?}");
-            assert!(got.vary().contains("Accept-Language"), "{got:?}");
-            assert_eq!(got.vary().contains("Cookie"), path == "/a.txt", "{got:?}");
+            // Another request could get the file that an access rule refuses to some.
+            let vary = got.vary();
+            assert!(vary.contains("Accept-Language") && vary.contains("Cookie"), "{got:?}");
         }
     }
 }
@@ -324,7 +325,7 @@ fn requests_in_cleartext_are_redirected_although_those_with_tls_are_known() {
     pairs.tree.write("site/open/a.txt", "hello");
     let config = pairs.tree.write(
         "weir.toml",
-        "root = 'site'\nlisten = '127.0.0.1:0'\nlive = 'off'\n\
+        "root = 'site'\nlisten = '127.0.0.1:0'\nlive = 'nobody'\n\
          [[listener]]\naddress = '127.0.0.2:0'\ntls = { cert = 'a.pem', key = 'a.key' }\n\
          [[redirect]]\nfrom = '*'\nto = 'https://a.test*'\nexcept = '/open/*'\nif = 'scheme http'\n\
          [[header-rule]]\npath = '/open/*'\nheader = ['X-Secure: yes']\nif = 'scheme https'\n",

@@ -468,6 +468,7 @@ impl Level {
         let any = htpasswd.is_some() && (self.any || !self.allow.is_empty());
         for path in &folder.patterns {
             site.access.push(Access {
+                conditions: Vec::new(),
                 path: path.clone(),
                 allow: self.allow.clone(),
                 deny: self.deny.clone(),
@@ -497,6 +498,7 @@ fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -
                     Some(rule) => rule.header.push(line.clone()),
                     None => site.header_rules.push(HeaderRule {
                         path: path.clone(),
+                        conditions: Vec::new(),
                         header: vec![line.clone()],
                         always: false,
                     }),
@@ -530,6 +532,7 @@ fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -
                             for path in &folder.patterns {
                                 site.header_rules.push(HeaderRule {
                                     path: path.clone(),
+                                    conditions: Vec::new(),
                                     header: vec![line.clone()],
                                     always: true,
                                 });
@@ -873,7 +876,12 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
         return Fate::missing(format!("`{to}` is no target of a redirect for `{from}` in Weir"));
     }
     site.redirects
-        .extend(rules.into_iter().map(|(from, to)| Redirect { from, to, status }));
+        .extend(rules.into_iter().map(|(from, to)| Redirect {
+                    from,
+                    to,
+                    status,
+                    ..Redirect::default()
+                }));
     differs.map_or(Fate::Carried, Fate::changed)
 }
 
