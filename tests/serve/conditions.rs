@@ -104,7 +104,12 @@ fn redirects_have_conditions(strategy: Strategy) {
         ("/a.txt", &[][..] as Fields<'_>, 200, None),
         ("/a.txt", &[("cookie", "a=2; beta=1")], 302, Some("/beta/a.txt")),
         // HTTP/2 may split cookies.
-        ("/a.txt", &[("cookie", "a=2"), ("cookie", "beta=1")], 302, Some("/beta/a.txt")),
+        (
+            "/a.txt",
+            &[("cookie", "a=2"), ("cookie", "beta=1")],
+            302,
+            Some("/beta/a.txt"),
+        ),
         ("/a.txt", &[("cookie", "beta=10")], 200, None),
         ("/a.txt", &[("cookie", "beta=1"), ("x-plain", "")], 200, None),
         ("/.well-known/a.txt", &[("cookie", "beta=1")], 200, None),
@@ -112,8 +117,18 @@ fn redirects_have_conditions(strategy: Strategy) {
         ("/a.txt?x&lang=de", &[], 307, Some("/de/a.txt?from=a&x&lang=de")),
         ("/a.txt?lang=en", &[], 200, None),
         // The first rule that applies.
-        ("/a.txt?lang=de", &[("cookie", "beta=1")], 302, Some("/beta/a.txt?lang=de")),
-        ("/bots", &[("user-agent", "GoogleBot/2")], 301, Some("https://bots.test/")),
+        (
+            "/a.txt?lang=de",
+            &[("cookie", "beta=1")],
+            302,
+            Some("/beta/a.txt?lang=de"),
+        ),
+        (
+            "/bots",
+            &[("user-agent", "GoogleBot/2")],
+            301,
+            Some("https://bots.test/"),
+        ),
         ("/bots", &[("user-agent", "Mozilla")], 404, None),
         ("/bots", &[], 404, None),
     ] {
@@ -125,7 +140,10 @@ fn redirects_have_conditions(strategy: Strategy) {
             );
             // Whether the condition holds or not: another request could get the other answer.
             let vary = got.vary();
-            assert!(vary.contains("Cookie") && vary.contains("x-plain"), "{path}: {got:?}");
+            assert!(
+                vary.contains("Cookie") && vary.contains("x-plain"),
+                "{path}: {got:?}"
+            );
             assert_eq!(vary.contains("User-Agent"), path == "/bots", "{got:?}");
         }
     }
@@ -150,7 +168,11 @@ fn an_access_rule_with_a_condition_opens_only_what_a_rule_opens(strategy: Strate
         // Whatever the spelling, and however often it was asked.
         ("/DOCS/", &[], 404),
         ("/d%6fcs%2Findex.html", &[], 404),
-        ("/docs/", &[("user-agent", "BadBot"), ("cookie", "staff=secret")], 200),
+        (
+            "/docs/",
+            &[("user-agent", "BadBot"), ("cookie", "staff=secret")],
+            200,
+        ),
         ("/a.txt", &[("user-agent", "a BADBOT/1")], 410),
         ("/a.txt", &[("user-agent", "good")], 200),
         ("/a.txt", &[], 200),
@@ -209,7 +231,14 @@ fn header_rules_have_conditions(strategy: Strategy) {
         ),
     );
     for (path, fields, a, b, cache, vary) in [
-        ("/", &[][..], Some("all"), Some("all"), Some("max-age=9"), "Save-Data"),
+        (
+            "/",
+            &[][..],
+            Some("all"),
+            Some("all"),
+            Some("max-age=9"),
+            "Save-Data",
+        ),
         (
             "/",
             &[("save-data", "on")],
@@ -218,13 +247,55 @@ fn header_rules_have_conditions(strategy: Strategy) {
             Some("no-store"),
             "Save-Data",
         ),
-        ("/docs/index.html", &[("save-data", "on")], Some("few"), Some("all"), Some("no-store"), "Save-Data"),
-        ("/docs/", &[("save-data", "off")], Some("all"), Some("all"), Some("max-age=9"), "Save-Data"),
-        ("/a.txt", &[("save-data", "on")], Some("all"), Some("all"), Some("max-age=9"), ""),
-        ("/none", &[("cookie", "c=1")], Some("always"), None, None, "Cookie"),
+        (
+            "/docs/index.html",
+            &[("save-data", "on")],
+            Some("few"),
+            Some("all"),
+            Some("no-store"),
+            "Save-Data",
+        ),
+        (
+            "/docs/",
+            &[("save-data", "off")],
+            Some("all"),
+            Some("all"),
+            Some("max-age=9"),
+            "Save-Data",
+        ),
+        (
+            "/a.txt",
+            &[("save-data", "on")],
+            Some("all"),
+            Some("all"),
+            Some("max-age=9"),
+            "",
+        ),
+        (
+            "/none",
+            &[("cookie", "c=1")],
+            Some("always"),
+            None,
+            None,
+            "Cookie",
+        ),
         ("/none", &[], None, None, None, "Cookie"),
-        ("/api/x", &[("cookie", "c=1")], Some("always"), None, None, "Accept Cookie"),
-        ("/api/x", &[], Some("of the upstream"), None, None, "Accept Cookie"),
+        (
+            "/api/x",
+            &[("cookie", "c=1")],
+            Some("always"),
+            None,
+            None,
+            "Accept Cookie",
+        ),
+        (
+            "/api/x",
+            &[],
+            Some("of the upstream"),
+            None,
+            None,
+            "Accept Cookie",
+        ),
     ] {
         for got in ask(&server, path, fields) {
             let found = (got.field("x-a"), got.field("x-b"), got.field("cache-control"));
@@ -261,7 +332,12 @@ fn other_files_are_tried_under_conditions(strategy: Strategy) {
         ("/a.txt", &[("accept-language", "en, de")], 200, "a file"),
         ("/docs/", &[("accept-language", "de")], 200, "docs"),
         // A request must satisfy the access rules of the files that may answer it.
-        ("/a.txt", &[("cookie", "no=1"), ("accept-language", "de")], 403, ""),
+        (
+            "/a.txt",
+            &[("cookie", "no=1"), ("accept-language", "de")],
+            403,
+            "",
+        ),
         ("/a.txt", &[("cookie", "no=1")], 200, "a file"),
     ] {
         for got in ask(&server, path, fields) {
@@ -269,7 +345,10 @@ fn other_files_are_tried_under_conditions(strategy: Strategy) {
             assert!(text.is_empty() || got.text == text, "{path} {fields:?}: {got:?}");
             // Another request could get the file that an access rule refuses to some.
             let vary = got.vary();
-            assert!(vary.contains("Accept-Language") && vary.contains("Cookie"), "{got:?}");
+            assert!(
+                vary.contains("Accept-Language") && vary.contains("Cookie"),
+                "{got:?}"
+            );
         }
     }
 }
@@ -303,7 +382,11 @@ fn the_cache_of_the_proxy_keeps_answers_of_upstreams_apart(strategy: Strategy) {
         for (fields, text) in [(&[][..], "old"), (&beta, "new"), (&stable, "old")] {
             for path in ["/app/x", "/app/moved"] {
                 for got in ask(&server, path, fields) {
-                    assert_eq!((got.status, &*got.text), (200, text), "{path} {fields:?}: {got:?}");
+                    assert_eq!(
+                        (got.status, &*got.text),
+                        (200, text),
+                        "{path} {fields:?}: {got:?}"
+                    );
                     assert!(got.vary().contains("Cookie"), "{got:?}");
                 }
             }
@@ -362,22 +445,60 @@ fn an_explanation_names_the_condition_that_decides() {
          [[proxy]]\npath = '/api/*'\nif = 'method POST'\nupstreams = ['http://127.0.0.1:1']\n",
     );
     for (request, field, code, words) in [
-        ("GET /a.txt", "", 0, "redirect rule 1 for `/a.txt` does not apply: `cookie beta` does not hold"),
+        (
+            "GET /a.txt",
+            "",
+            0,
+            "redirect rule 1 for `/a.txt` does not apply: `cookie beta` does not hold",
+        ),
         (
             "GET /a.txt",
             "Cookie: beta=1",
             0,
             "redirect rule 1 for `/a.txt` applies: `cookie beta, not query plain` holds",
         ),
-        ("GET /a.txt?plain", "Cookie: beta=1", 0, "`not query plain` does not hold"),
-        ("GET https://a.test/a.txt", "", 0, "header-rule rule 1 for `*.txt` applies: `scheme https` holds"),
-        ("GET /docs/", "X-Key: k", 0, "access rule 1 for `/docs/*` applies: `header X-Key=k` holds"),
-        ("GET /docs/", "X-Key: l", 1, "access rule 1 for `/docs/*` does not apply"),
-        ("GET /api/x", "", 1, "proxy rule 1 for `/api/*` does not apply: `method POST` does not hold"),
-        ("POST /api/x", "", 0, "answer         from proxy, rule 1 for `/api/*`"),
+        (
+            "GET /a.txt?plain",
+            "Cookie: beta=1",
+            0,
+            "`not query plain` does not hold",
+        ),
+        (
+            "GET https://a.test/a.txt",
+            "",
+            0,
+            "header-rule rule 1 for `*.txt` applies: `scheme https` holds",
+        ),
+        (
+            "GET /docs/",
+            "X-Key: k",
+            0,
+            "access rule 1 for `/docs/*` applies: `header X-Key=k` holds",
+        ),
+        (
+            "GET /docs/",
+            "X-Key: l",
+            1,
+            "access rule 1 for `/docs/*` does not apply",
+        ),
+        (
+            "GET /api/x",
+            "",
+            1,
+            "proxy rule 1 for `/api/*` does not apply: `method POST` does not hold",
+        ),
+        (
+            "POST /api/x",
+            "",
+            0,
+            "answer         from proxy, rule 1 for `/api/*`",
+        ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(["serve", "--config"]).arg(&config).args(["--explain", request]);
+        command
+            .args(["serve", "--config"])
+            .arg(&config)
+            .args(["--explain", request]);
         if !field.is_empty() {
             command.args(["--explain-field", field]);
         }

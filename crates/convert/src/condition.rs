@@ -69,7 +69,11 @@ impl Sets {
     /// There are too many sets, or conditions in one of them.
     pub(crate) fn and(&self, other: &Sets) -> Result<Sets, String> {
         let mut all: Vec<Vec<String>> = Vec::new();
-        for (one, more) in self.0.iter().flat_map(|one| other.0.iter().map(move |more| (one, more))) {
+        for (one, more) in self
+            .0
+            .iter()
+            .flat_map(|one| other.0.iter().map(move |more| (one, more)))
+        {
             let mut set = one.clone();
             for text in more.iter().filter(|text| !one.contains(text)) {
                 set.push(text.clone());
@@ -86,7 +90,9 @@ impl Sets {
                 return Err(format!("a rule of Weir has at most {CONDITIONS_MAX} conditions"));
             }
             if let Some(text) = set.iter().find(|text| text.len() > TEXT_MAX) {
-                return Err(format!("a condition of Weir has at most {TEXT_MAX} bytes: `{text}`"));
+                return Err(format!(
+                    "a condition of Weir has at most {TEXT_MAX} bytes: `{text}`"
+                ));
             }
             all.push(set);
         }
@@ -114,7 +120,12 @@ pub(crate) fn of_value(
         return Err(format!("`{name}` is no name of a {kind} in Weir"));
     }
     let present = format!("{kind} {name}");
-    let is_filled = |text: &str| matches!(text, "." | ".+" | "^." | "^.+" | ".+$" | "^.+$" | "(.+)" | "^(.+)$");
+    let is_filled = |text: &str| {
+        matches!(
+            text,
+            "." | ".+" | "^." | "^.+" | ".+$" | "^.+$" | "(.+)" | "^(.+)$"
+        )
+    };
     let (patterns, ignores_case) = match compared {
         Compared::Filled => (None, false),
         Compared::Expression { text, .. } if is_filled(text) => (None, false),
@@ -144,7 +155,9 @@ pub(crate) fn of_value(
         }
         true => {
             let needed = matches_empty.then(|| present.clone());
-            Sets(vec![each.map(|text| format!("not {text}")).chain(needed).collect()])
+            Sets(vec![
+                each.map(|text| format!("not {text}")).chain(needed).collect(),
+            ])
         }
     };
     // The bounds.
@@ -163,13 +176,18 @@ pub(crate) fn of_method(compared: Compared<'_>, is_negated: bool) -> Result<Sets
     };
     let is_name = |name: &String| !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase());
     // Weir compares methods as a whole.
-    let names: Vec<String> = names.into_iter().map(|name| name.trim_matches('*').to_owned()).collect();
+    let names: Vec<String> = names
+        .into_iter()
+        .map(|name| name.trim_matches('*').to_owned())
+        .collect();
     if let Some(name) = names.iter().find(|name| !is_name(name)) {
         return Err(format!("`{name}` is no method in Weir"));
     }
     let sets = match is_negated {
         false => Sets::any(names.iter().map(|name| format!("method {name}"))),
-        true => Sets(vec![names.iter().map(|name| format!("not method {name}")).collect()]),
+        true => Sets(vec![
+            names.iter().map(|name| format!("not method {name}")).collect(),
+        ]),
     };
     sets.and(&Sets::always())
 }
@@ -179,10 +197,13 @@ pub(crate) fn of_method(compared: Compared<'_>, is_negated: bool) -> Result<Sets
 /// # Errors
 /// It has a star, which would stand for any text, or what no condition has.
 pub(crate) fn literal(text: &str) -> Result<String, String> {
-    let is_plain = !text.contains(['*', '$', '{']) && !text.chars().any(char::is_control) && text.trim() == text;
+    let is_plain =
+        !text.contains(['*', '$', '{']) && !text.chars().any(char::is_control) && text.trim() == text;
     match is_plain {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{text}` is no text that a condition of Weir can compare")),
+        false => Err(format!(
+            "`{text}` is no text that a condition of Weir can compare"
+        )),
     }
 }
 
@@ -211,9 +232,21 @@ mod tests {
             (expression("^$", false), false, Some("header A= | not header A")),
             (expression("bot", true), false, Some("header A~*bot*")),
             (expression("(?i)bot", false), false, Some("header A~*bot*")),
-            (expression("^(a|b.*c)$", false), false, Some("header A=a | header A=b*c")),
-            (expression("a|b", true), true, Some("not header A~*a* & not header A~*b*")),
-            (expression(r"^Mozilla/5\.0", false), false, Some("header A=Mozilla/5.0*")),
+            (
+                expression("^(a|b.*c)$", false),
+                false,
+                Some("header A=a | header A=b*c"),
+            ),
+            (
+                expression("a|b", true),
+                true,
+                Some("not header A~*a* & not header A~*b*"),
+            ),
+            (
+                expression(r"^Mozilla/5\.0", false),
+                false,
+                Some("header A=Mozilla/5.0*"),
+            ),
             (expression("a.b", false), false, None),
             (expression("a.+", false), false, None),
             (expression("[a-z]+", false), false, None),
@@ -222,7 +255,11 @@ mod tests {
             (Compared::Text("a*b"), false, None),
         ] {
             let found = shown(of_value(("header", "A"), compared, is_negated));
-            assert_eq!(found.as_deref().ok(), expected, "{compared:?} {is_negated}: {found:?}");
+            assert_eq!(
+                found.as_deref().ok(),
+                expected,
+                "{compared:?} {is_negated}: {found:?}"
+            );
         }
         assert!(of_value(("cookie", "a b"), Compared::Filled, false).is_err());
     }
@@ -235,8 +272,16 @@ mod tests {
         };
         for (compared, is_negated, expected) in [
             (Compared::Text("POST"), false, Some("method POST")),
-            (expression("^(GET|HEAD)$"), true, Some("not method GET & not method HEAD")),
-            (expression("^(PUT|DELETE)"), false, Some("method PUT | method DELETE")),
+            (
+                expression("^(GET|HEAD)$"),
+                true,
+                Some("not method GET & not method HEAD"),
+            ),
+            (
+                expression("^(PUT|DELETE)"),
+                false,
+                Some("method PUT | method DELETE"),
+            ),
             (Compared::Text("post"), false, None),
             (Compared::Filled, false, None),
         ] {
@@ -249,10 +294,16 @@ mod tests {
     fn sets_are_joined_within_bounds() {
         let set = |text: &str| Sets::one(text);
         let both = set("cookie a").or(set("cookie b")).and(&set("header c")).unwrap();
-        assert_eq!(shown(Ok(both)).unwrap(), "cookie a & header c | cookie b & header c");
+        assert_eq!(
+            shown(Ok(both)).unwrap(),
+            "cookie a & header c | cookie b & header c"
+        );
         // What no request meets is left out.
         let either = set("cookie a").or(set("not cookie b"));
-        assert_eq!(shown(either.and(&set("cookie b"))).unwrap(), "cookie a & cookie b");
+        assert_eq!(
+            shown(either.and(&set("cookie b"))).unwrap(),
+            "cookie a & cookie b"
+        );
         assert!(set("cookie a").and(&set("not cookie a")).is_err());
         assert!(Sets::always().is_always() && !both_of(2).is_always());
         assert!(both_of(CONDITIONS_MAX).and(&Sets::always()).is_ok());

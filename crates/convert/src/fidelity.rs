@@ -575,7 +575,11 @@ fn conditions_of_nginx_become_rules() {
     // The upstream keeps its paths, as a redirect with a condition comes before it.
     assert!(!site.contains("except"), "{}", found.toml);
     for (line, word) in [(2, "carried"), (3, "changed"), (8, "open"), (9, "missing")] {
-        assert!(fates(&found, line).iter().any(|fate| fate.word() == word), "{line}: {:?}", found.report);
+        assert!(
+            fates(&found, line).iter().any(|fate| fate.word() == word),
+            "{line}: {:?}",
+            found.report
+        );
     }
 }
 
@@ -646,5 +650,9 @@ fn conditions_of_caddy_become_rules() {
         found.toml
     );
     assert_eq!(tables(site, "header-rule").len(), 2, "{}", found.toml);
-    assert!(matches!(fates(&found, 17)[..], [Fate::Open(_)]), "{:?}", found.report);
+    assert!(
+        matches!(fates(&found, 17)[..], [Fate::Open(_)]),
+        "{:?}",
+        found.report
+    );
 }

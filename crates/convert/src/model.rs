@@ -138,7 +138,11 @@ impl Site {
         let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
         for refusal in &self.refusals {
             let covers_all = |rule: &&Access| matches!(&*rule.path, "*" | "/*") || rule.path == refusal.path;
-            if !all.iter().filter(|rule| rule.conditions.is_empty()).any(|rule| covers_all(&rule)) {
+            if !all
+                .iter()
+                .filter(|rule| rule.conditions.is_empty())
+                .any(|rule| covers_all(&rule))
+            {
                 all.push(Access {
                     path: refusal.path.clone(),
                     allow: vec!["all".to_owned()],

@@ -142,7 +142,9 @@ pub(crate) fn read_redirect(expression: &str) -> Result<Read, String> {
 pub(crate) fn read_value(expression: &str) -> Result<Vec<String>, String> {
     let fail = |why: &str| format!("`{}` is no pattern of a value: {why}", short(expression));
     if expression.len() > EXPRESSION_MAX || expression.contains(".+") {
-        return Err(fail("it is too long, or has `.+`, and a star also stands for nothing"));
+        return Err(fail(
+            "it is too long, or has `.+`, and a star also stands for nothing",
+        ));
     }
     let mut reader = Reader {
         rest: expression,

@@ -94,7 +94,9 @@ impl Conditional {
     /// Whether a site has header rules with conditions.
     #[inline]
     pub(crate) fn has_header_rules(&self, site: usize) -> bool {
-        self.sites.get(site).is_some_and(|rules| !rules.header_rules.is_empty())
+        self.sites
+            .get(site)
+            .is_some_and(|rules| !rules.header_rules.is_empty())
     }
 
     /// What an answer with the content of a file owes to the header rules for the path of the request, or for that of the file.
@@ -132,7 +134,10 @@ fn put(rule: &HeaderRule, lines: &mut FieldListBuf) {
 
 impl Site {
     fn of(config: &Config) -> Site {
-        let redirects = config.redirect.iter().map(|rule| (rule.from(), rule.conditions()));
+        let redirects = config
+            .redirect
+            .iter()
+            .map(|rule| (rule.from(), rule.conditions()));
         let proxies = config.proxy.iter().map(|rule| (&rule.path, &rule.conditions));
         let tried = config.try_files.iter().map(|rule| (&rule.path, &rule.conditions));
         let choices = redirects.chain(proxies).chain(tried);
@@ -184,5 +189,68 @@ impl Dependence {
             lines: other.lines,
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_semantics::field::{Fields, Line};
+    use http_semantics::method::Method;
+    use http_semantics::request::{Protocol, RequestHead};
+    use http_semantics::target::Target;
+
+    /// The fields that an answer to a GET request of this path depends on; `None`: no condition is for it.
+    fn fields(rules: &str, path: &str) -> Option<String> {
+        let config = Config::from_toml(rules, "w.toml").unwrap();
+        let gates = Gates::open([&config].into_iter(), None).unwrap();
+        let lines: [Line<'_>; 0] = [];
+        let head = RequestHead {
+            method: Method::Get,
+            method_name: "GET",
+            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
+            target_raw: path.as_bytes(),
+            protocol: Protocol::Http11,
+            fields: Fields::new(&lines),
+        };
+        let facts = Facts {
+            head: &head,
+            is_secured: false,
+        };
+        let rules = Conditional::of([&config].into_iter());
+        let found = rules.of_request(0, facts, &gates)?;
+        Some(found.fields().collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn an_answer_depends_on_all_conditions_for_its_path() {
+        let access = "[[access]]\npath = '/docs/*'\nif = ['header X-A', 'cookie c']\nallow = 'all'\n\
+            [[access]]\npath = '*.html'\nif = 'header X-B'\ndeny = 'all'\n\
+            [[access]]\npath = '/docs/*'\ndeny = 'all'\n[[access]]\nallow = 'all'\n";
+        let redirects = "[[redirect]]\nfrom = '/r'\nto = '/'\nif = ['header x-a', 'not header X-A=1', 'header Host=a']\n\
+            [[redirect]]\nfrom = '/s'\nto = '/'\nif = ['scheme http', 'query q', 'method GET']\n";
+        let header = "[[header-rule]]\npath = '/h*'\nheader = ['A: b']\nif = 'header X-C'\n\
+            [[header-rule]]\npath = '/i*'\nheader = ['A: b']\nif = 'header X-C'\nalways = true\n";
+        for (rules, path, expected) in [
+            (access, "/a", None),
+            (access, "/docs/a", Some("X-A Cookie")),
+            (access, "/DOCS", Some("X-A Cookie")),
+            (access, "/docs%2Fa", Some("X-A Cookie")),
+            // Its index, and the file that is compressed.
+            (access, "/docs/", Some("X-A Cookie X-B")),
+            (access, "/a.html.gz", Some("X-B")),
+            (redirects, "/r", Some("x-a")),
+            (redirects, "/s", Some("")),
+            (redirects, "/t", None),
+            // Which file answers is not known yet.
+            (header, "/h", None),
+            (header, "/i", Some("X-C")),
+            ("[[redirect]]\nfrom = '/r'\nto = '/'\n", "/r", None),
+            ("", "/", None),
+        ] {
+            assert_eq!(fields(rules, path).as_deref(), expected, "{rules} {path}");
+        }
+        let none = Config::from_toml("", "w.toml").unwrap();
+        assert!(Conditional::of([&none].into_iter()).is_empty());
     }
 }

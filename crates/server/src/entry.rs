@@ -282,7 +282,7 @@ impl Resource {
     }
 
     /// The resource of a directory, as the index with this number.
-    pub(crate) fn as_index(self, index: Option<u8>) -> Resource {
+    pub(crate) fn numbered(self, index: Option<u8>) -> Resource {
         Resource { index, ..self }
     }
 
@@ -299,7 +299,7 @@ impl Resource {
             &self.makeable(),
             self.configured.clone(),
         );
-        again.composed_of(self.recipe.clone()).as_index(self.index)
+        again.composed_of(self.recipe.clone()).numbered(self.index)
     }
 
     /// The representation in this coding, if it exists already.

@@ -232,7 +232,10 @@ fn explain(
     let covers = |at: usize| config.proxy[at].covers(&spelled);
     let conditions: Vec<_> = config.proxy.iter().map(|rule| &rule.conditions).collect();
     for at in asked(&conditions, covers, facts) {
-        say("if", decided("proxy", at, &config.proxy[at].path, conditions[at], facts));
+        say(
+            "if",
+            decided("proxy", at, &config.proxy[at].path, conditions[at], facts),
+        );
     }
     let passed = state.proxies.find(site, facts, false);
     let is_passed = passed.is_some();
@@ -316,7 +319,9 @@ fn explain(
         );
     }
     let found = match source {
-        None if !handled && matches!(head.method, Method::Get | Method::Head) => file(cx, (site, facts), raw, config),
+        None if !handled && matches!(head.method, Method::Get | Method::Head) => {
+            file(cx, (site, facts), raw, config)
+        }
         _ => None,
     };
     let Some((status, fields)) = answer(cx, head, question, now) else {
@@ -335,7 +340,10 @@ fn explain(
         let rules = config.header_rule.iter().enumerate();
         for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
             if !rule.conditions.is_empty() {
-                say("if", decided("header-rule", at, &rule.path, &rule.conditions, facts));
+                say(
+                    "if",
+                    decided("header-rule", at, &rule.path, &rule.conditions, facts),
+                );
             }
             if !rule.conditions.hold(facts) {
                 continue;
@@ -381,11 +389,7 @@ fn explain(
 }
 
 /// The rules of a list whose conditions decide about a request: those that cover its path, up to the first that applies.
-fn asked(
-    conditions: &[&Conditions],
-    covers: impl Fn(usize) -> bool,
-    facts: Facts<'_, '_, '_>,
-) -> Vec<usize> {
+fn asked(conditions: &[&Conditions], covers: impl Fn(usize) -> bool, facts: Facts<'_, '_, '_>) -> Vec<usize> {
     let mut found = Vec::new();
     for (at, conditions) in conditions.iter().enumerate().filter(|(at, _)| covers(*at)) {
         if !conditions.is_empty() {

@@ -37,9 +37,18 @@ pub(super) fn read(conditions: &[Directive]) -> Result<Asked, String> {
         let flags = one.arg(2).to_ascii_uppercase();
         let mut flags = flags.trim_matches(['[', ']']).split(',').map(str::trim);
         let (is_or, ignores_case) = flags.clone().fold((false, false), |(or, case), flag| {
-            (or || matches!(flag, "OR" | "ORNEXT"), case || matches!(flag, "NC" | "NOCASE"))
+            (
+                or || matches!(flag, "OR" | "ORNEXT"),
+                case || matches!(flag, "NC" | "NOCASE"),
+            )
         });
-        let fail = |why: &str| format!("the condition `{} {}` has no form in Weir: {why}", one.arg(0), one.arg(1));
+        let fail = |why: &str| {
+            format!(
+                "the condition `{} {}` has no form in Weir: {why}",
+                one.arg(0),
+                one.arg(1)
+            )
+        };
         if let Some(flag) =
             flags.find(|flag| !matches!(*flag, "" | "OR" | "ORNEXT" | "NC" | "NOCASE" | "NV" | "NOVARY"))
         {
@@ -50,7 +59,9 @@ pub(super) fn read(conditions: &[Directive]) -> Result<Asked, String> {
             continue;
         }
         let (sets, differs) = of(one.arg(0), one.arg(1), ignores_case).map_err(|why| fail(&why))?;
-        asked.differs.extend(differs.filter(|differs| !asked.differs.contains(differs)));
+        asked
+            .differs
+            .extend(differs.filter(|differs| !asked.differs.contains(differs)));
         let sets = match before.take() {
             Some(before) => before.or(sets),
             None => sets,
@@ -69,7 +80,8 @@ pub(super) fn read(conditions: &[Directive]) -> Result<Asked, String> {
 /// The paths that `%{REQUEST_URI} !EXPRESSION` leaves out.
 fn excepted(one: &Directive) -> Option<Vec<String>> {
     let expression = one.arg(1).strip_prefix('!')?;
-    let is_path = one.arg(0).eq_ignore_ascii_case("%{REQUEST_URI}") && !expression.starts_with(['-', '=', '<', '>']);
+    let is_path =
+        one.arg(0).eq_ignore_ascii_case("%{REQUEST_URI}") && !expression.starts_with(['-', '=', '<', '>']);
     // A pattern of Weir tells upper and lower case apart.
     let is_plain = one.arg(2).is_empty();
     let read = (is_path && is_plain).then(|| regex::read(expression).ok())??;
@@ -77,11 +89,7 @@ fn excepted(one: &Directive) -> Option<Vec<String>> {
 }
 
 /// The conditions for one test, and how they differ.
-fn of(
-    variable: &str,
-    text: &str,
-    ignores_case: bool,
-) -> Result<(Sets, Option<&'static str>), String> {
+fn of(variable: &str, text: &str, ignores_case: bool) -> Result<(Sets, Option<&'static str>), String> {
     let upper = variable.to_ascii_uppercase();
     let Some(name) = upper.strip_prefix("%{").and_then(|name| name.strip_suffix('}')) else {
         return Err("several variables".to_owned());
@@ -101,8 +109,17 @@ fn of(
         (None, Some('-' | '<' | '>')) => return Err("files and order".to_owned()),
         (None, _) => Compared::Expression { text, ignores_case },
     };
-    let scheme = |is_secure: bool| Sets::one(if is_secure != is_negated { "scheme https" } else { "scheme http" });
-    let value = text.trim_start_matches(['=', '^']).trim_end_matches('$').to_ascii_lowercase();
+    let scheme = |is_secure: bool| {
+        Sets::one(if is_secure != is_negated {
+            "scheme https"
+        } else {
+            "scheme http"
+        })
+    };
+    let value = text
+        .trim_start_matches(['=', '^'])
+        .trim_end_matches('$')
+        .to_ascii_lowercase();
     let header = |name: &str| condition::of_value(("header", name), compared, is_negated);
     let sets = match (name, value.as_str()) {
         ("HTTPS", "on") => scheme(true),
@@ -126,7 +143,11 @@ fn of(
 }
 
 /// The condition for a test of the query: about one parameter.
-fn query(expression: &str, ignores_case: bool, is_negated: bool) -> Result<(Sets, Option<&'static str>), String> {
+fn query(
+    expression: &str,
+    ignores_case: bool,
+    is_negated: bool,
+) -> Result<(Sets, Option<&'static str>), String> {
     const OTHERS: &str = "Weir compares one parameter, whatever other parameters there are";
     let front = ["(^|&)", "(?:^|&)", r"\b", "^"];
     let back = ["(&|$)", "(?:&|$)", "(?:$|&)", "($|&)", r"\b", "$"];
@@ -161,7 +182,11 @@ fn query(expression: &str, ignores_case: bool, is_negated: bool) -> Result<(Sets
     let is_exact = starts.contains('&') && ends.is_none_or(|ends| ends.contains('&'));
     let differs = (!is_exact).then_some(OTHERS);
     let sets = match compared {
-        Some(text) => condition::of_value(("query", name), Compared::Expression { text, ignores_case }, is_negated)?,
+        Some(text) => condition::of_value(
+            ("query", name),
+            Compared::Expression { text, ignores_case },
+            is_negated,
+        )?,
         None => {
             // The name alone.
             condition::of_value(("query", name), Compared::Filled, false)?;
@@ -193,8 +218,16 @@ mod tests {
             .collect();
         let asked = read(&conditions)?;
         let sets: Vec<String> = asked.sets.iter().map(|set| set.join(" & ")).collect();
-        let except: String = asked.except.iter().map(|path| format!(" except {path}")).collect();
-        let differs = if asked.differs.is_empty() { "" } else { " (differs)" };
+        let except: String = asked
+            .except
+            .iter()
+            .map(|path| format!(" except {path}"))
+            .collect();
+        let differs = if asked.differs.is_empty() {
+            ""
+        } else {
+            " (differs)"
+        };
         Ok(format!("{}{except}{differs}", sets.join(" | ")))
     }
 
@@ -204,7 +237,10 @@ mod tests {
             (&[&["%{HTTPS}", "off"][..]][..], Some("scheme http")),
             (&[&["%{HTTPS}", "!=on"]], Some("scheme http")),
             (&[&["%{SERVER_PORT}", "^443$"]], Some("scheme https")),
-            (&[&["%{HTTP_USER_AGENT}", "(a|b)", "[NC]"]], Some("header User-Agent~*a* | header User-Agent~*b*")),
+            (
+                &[&["%{HTTP_USER_AGENT}", "(a|b)", "[NC]"]],
+                Some("header User-Agent~*a* | header User-Agent~*b*"),
+            ),
             (&[&["%{HTTP:X-Env}", "!^prod$"]], Some("not header X-Env=prod")),
             (&[&["%{HTTP:X-Env}", "=prod"]], Some("header X-Env=prod")),
             (&[&["%{HTTP_COOKIE}", "beta=1"]], Some("header Cookie=*beta=1*")),
@@ -216,10 +252,7 @@ mod tests {
             (&[&["%{QUERY_STRING}", "^$"]], None),
             (&[&["%{REQUEST_METHOD}", "^POST$"]], Some("method POST")),
             (
-                &[
-                    &["%{HTTPS}", "off"],
-                    &["%{REQUEST_URI}", r"!^/\.well-known/"],
-                ],
+                &[&["%{HTTPS}", "off"], &["%{REQUEST_URI}", r"!^/\.well-known/"]],
                 Some("scheme http except /.well-known/*"),
             ),
             (

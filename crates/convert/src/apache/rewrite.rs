@@ -274,7 +274,11 @@ fn redirect(
             (false, _) => Fate::changed("`trailing-slash` redirects with 301, directories too"),
         };
     }
-    let Asked { sets, except, differs } = match condition::read(conditions) {
+    let Asked {
+        sets,
+        except,
+        differs,
+    } = match condition::read(conditions) {
         Ok(asked) => asked,
         Err(why) => return Fate::missing(why),
     };
@@ -292,12 +296,16 @@ fn redirect(
     let drops_query = text.ends_with('?');
     let text = text.trim_end_matches('?');
     let text = match site.names.as_slice() {
-        [name] if !name.starts_with('*') => text
-            .replace("%{HTTP_HOST}", name)
-            .replace("%{SERVER_NAME}", name),
+        [name] if !name.starts_with('*') => {
+            text.replace("%{HTTP_HOST}", name).replace("%{SERVER_NAME}", name)
+        }
         _ => text.to_owned(),
     };
-    let scheme = if sets.iter().all(|set| set.iter().any(|one| one == "scheme http")) { "http" } else { "https" };
+    let scheme = if sets.iter().all(|set| set.iter().any(|one| one == "scheme http")) {
+        "http"
+    } else {
+        "https"
+    };
     let text = text.replace("%{REQUEST_SCHEME}", scheme);
     // The text of the whole path is that of the pattern, whose star is the same in both.
     let whole_path = |from: &str| {
@@ -353,7 +361,9 @@ fn refuse(
     }
     let asked = match condition::read(conditions) {
         Ok(asked) if asked.except.is_empty() => asked,
-        Ok(_) => return Fate::open("an access rule of Weir leaves out no paths; write a rule for them before it"),
+        Ok(_) => {
+            return Fate::open("an access rule of Weir leaves out no paths; write a rule for them before it");
+        }
         Err(why) => return Fate::open(why),
     };
     let paths = match is_everything(expression) {

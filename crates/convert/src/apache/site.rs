@@ -877,11 +877,11 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
     }
     site.redirects
         .extend(rules.into_iter().map(|(from, to)| Redirect {
-                    from,
-                    to,
-                    status,
-                    ..Redirect::default()
-                }));
+            from,
+            to,
+            status,
+            ..Redirect::default()
+        }));
     differs.map_or(Fate::Carried, Fate::changed)
 }
 

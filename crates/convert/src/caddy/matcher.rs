@@ -137,7 +137,10 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             }
             ("header", name) if !args.is_empty() => of_header(args).map(|sets| {
                 let bare = name.trim_start_matches('!').to_ascii_lowercase();
-                match fields.iter_mut().find(|(known, _)| *known == bare && !name.starts_with('!')) {
+                match fields
+                    .iter_mut()
+                    .find(|(known, _)| *known == bare && !name.starts_with('!'))
+                {
                     Some((_, known)) => *known = known.clone().or(sets),
                     None => fields.push((bare, sets)),
                 }
@@ -222,7 +225,9 @@ fn of_request(kind: &str, args: &[String]) -> Result<Sets, String> {
             }
             match names.is_empty() {
                 true => Err(wrong()),
-                false => names.iter().try_fold(Sets::always(), |all, (_, sets)| all.and(sets)),
+                false => names
+                    .iter()
+                    .try_fold(Sets::always(), |all, (_, sets)| all.and(sets)),
             }
         }
     }

@@ -115,7 +115,11 @@ pub(super) fn read(
             upstream::set(&mut rule, "if", &list(conditions));
             // The first rule that applies decides.
             let is_wider = |known: &Proxy| !known.keys.iter().any(|(key, _)| key == "if");
-            let at = site.proxies.iter().position(is_wider).unwrap_or(site.proxies.len());
+            let at = site
+                .proxies
+                .iter()
+                .position(is_wider)
+                .unwrap_or(site.proxies.len());
             site.proxies.insert(at, rule);
         }
     }

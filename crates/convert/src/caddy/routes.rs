@@ -243,8 +243,15 @@ impl Routes<'_> {
         );
         if !matcher.conditions.is_always() && !has_conditions {
             let why = "of this directive, Weir has no rule with conditions";
-            let is_limit = matches!(directive.name.as_str(), "basic_auth" | "basicauth" | "forward_auth");
-            return if is_limit { Fate::open(why) } else { Fate::missing(why) };
+            let is_limit = matches!(
+                directive.name.as_str(),
+                "basic_auth" | "basicauth" | "forward_auth"
+            );
+            return if is_limit {
+                Fate::open(why)
+            } else {
+                Fate::missing(why)
+            };
         }
         match directive.name.as_str() {
             "root" => self.root(arg, matcher, strip),
@@ -582,7 +589,9 @@ impl Routes<'_> {
     fn deny(&mut self, matcher: &Matcher, status: u16) -> Fate {
         if !matcher.conditions.is_always() {
             if matcher.networks.is_some() {
-                return Fate::open("the conditions of a rule are about the request, and networks are apart from them");
+                return Fate::open(
+                    "the conditions of a rule are about the request, and networks are apart from them",
+                );
             }
             for path in &matcher.patterns {
                 self.site.refuse(path, &matcher.conditions, status);

@@ -63,9 +63,9 @@ pub(super) fn read(block: &Directive) -> Result<Read, String> {
         ("https", Compared::Text("on")) => Ok((scheme(if is_negated { "http" } else { "https" }), None)),
         ("https", Compared::Text("")) => Ok((scheme(if is_negated { "https" } else { "http" }), None)),
         ("request_method", _) => Ok((condition::of_method(compared, is_negated)?, None)),
-        ("host" | "http_host" | "scheme" | "https", _) => Err(
-            "Weir has hosts and redirects to https in place of this condition".to_owned(),
-        ),
+        ("host" | "http_host" | "scheme" | "https", _) => {
+            Err("Weir has hosts and redirects to https in place of this condition".to_owned())
+        }
         _ => {
             if let Some(name) = name.strip_prefix("http_") {
                 Ok((value("header", &name.replace('_', "-"))?, None))
@@ -103,12 +103,17 @@ pub(super) fn apply(
             Err(_) => (302, status.as_str()),
         },
         ("return", [status, text]) => {
-            let status = status.parse::<u16>().map_err(|_| "this is not a status".to_owned())?;
+            let status = status
+                .parse::<u16>()
+                .map_err(|_| "this is not a status".to_owned())?;
             (status, text.as_str())
         }
         // For all paths of the block.
         ("rewrite", [expression, text, flags @ ..])
-            if matches!(&**expression, "^" | "^(.*)$" | "^.*$" | "^/(.*)$" | "^(.*)" | "^/(.*)") =>
+            if matches!(
+                &**expression,
+                "^" | "^(.*)$" | "^.*$" | "^/(.*)$" | "^(.*)" | "^/(.*)"
+            ) =>
         {
             let is_permanent = flags.iter().any(|flag| flag == "permanent");
             let is_redirect = flags.iter().any(|flag| flag == "redirect") || text.contains("://");
@@ -134,9 +139,8 @@ pub(super) fn apply(
                     Goal::To(to) => to,
                     Goal::Secure(host) => {
                         let host = host.or_else(|| variables.host.clone());
-                        let host = host.ok_or(
-                            "`$host` has several values here; write a `[[host]]` for each name",
-                        )?;
+                        let host =
+                            host.ok_or("`$host` has several values here; write a `[[host]]` for each name")?;
                         format!("https://{host}{}", from.pattern)
                     }
                 };
@@ -165,7 +169,11 @@ pub(super) fn apply(
         }
         _ => return Err("Weir answers with files, not with texts of the configuration".to_owned()),
     }
-    report.add(&block.at, &block.shown(), differs.map_or(Fate::Carried, Fate::changed));
+    report.add(
+        &block.at,
+        &block.shown(),
+        differs.map_or(Fate::Carried, Fate::changed),
+    );
     report.add(&one.at, &one.shown(), fate);
     for one in breaks {
         report.add(&one.at, &one.shown(), Fate::unneeded("nothing follows it"));
@@ -186,12 +194,27 @@ mod tests {
         };
         for (words, expected) in [
             (&["($http_x_a", "=", "b)"][..], Some("header x-a=b")),
-            (&["($http_user_agent", "~*", "(a|b))"], Some("header user-agent~*a* | header user-agent~*b*")),
-            (&["($http_user_agent", "!~", "^a$", ")"], Some("not header user-agent=a")),
-            (&["($cookie_beta)"], Some("cookie beta & not cookie beta= & not cookie beta=0")),
+            (
+                &["($http_user_agent", "~*", "(a|b))"],
+                Some("header user-agent~*a* | header user-agent~*b*"),
+            ),
+            (
+                &["($http_user_agent", "!~", "^a$", ")"],
+                Some("not header user-agent=a"),
+            ),
+            (
+                &["($cookie_beta)"],
+                Some("cookie beta & not cookie beta= & not cookie beta=0"),
+            ),
             (&["($arg_lang", "!=", "de)"], Some("not query lang=de")),
-            (&["($http_referer", "=", ")"], Some("header referer= | not header referer")),
-            (&["($request_method", "!~", "^(GET|HEAD)$)"], Some("not method GET & not method HEAD")),
+            (
+                &["($http_referer", "=", ")"],
+                Some("header referer= | not header referer"),
+            ),
+            (
+                &["($request_method", "!~", "^(GET|HEAD)$)"],
+                Some("not method GET & not method HEAD"),
+            ),
             (&["($scheme", "=", "http)"], Some("scheme http")),
             (&["($scheme", "!=", "https)"], Some("scheme http")),
             (&["($https", "=", ")"], Some("scheme http")),

@@ -286,7 +286,8 @@ impl Gates {
     fn authority_of(&self, site: usize, access: &Access) -> Option<&Authority> {
         let url = access.auth.as_ref()?;
         let rules = self.sites.get(site)?.rules.iter();
-        let mut rules = rules.filter(|rule| rule.access.path == access.path);
+        let mut rules = rules
+            .filter(|rule| rule.access.path == access.path && rule.access.conditions == access.conditions);
         let is_it = |authority: &&Arc<Authority>| authority.is_at(url);
         rules.find_map(|rule| rule.authority.as_ref().filter(is_it).map(Arc::as_ref))
     }
@@ -471,7 +472,11 @@ impl Gates {
 impl Gate {
     /// Indexes of the rules that a request for this path must satisfy, in order.
     fn covering(&self, raw: &[u8], spelled: &[u8], facts: Facts<'_, '_, '_>) -> Vec<usize> {
-        let first = |path: &[u8]| self.rules.iter().position(|rule| rule.access.applies(path, facts));
+        let first = |path: &[u8]| {
+            self.rules
+                .iter()
+                .position(|rule| rule.access.applies(path, facts))
+        };
         let mut rules = Vec::new();
         self.each_path(raw, spelled, |path| rules.extend(first(path)));
         let tries = self.tries.iter().find(|tries| tries.applies(spelled, facts));

@@ -244,6 +244,11 @@ impl Access {
         self.path.covers(path) && self.conditions.hold(facts)
     }
 
+    /// Its paths and conditions, as reports show it.
+    pub(crate) fn shown(&self) -> String {
+        self.conditions.after(&self.path)
+    }
+
     /// Whether the client's network is admitted: the longest matching prefix decides. `peer` must be canonical.
     pub(crate) fn admits(&self, peer: IpAddr) -> bool {
         let longest = |networks: &[Network]| networks.iter().filter_map(|one| one.matches(peer)).max();
@@ -539,9 +544,15 @@ mod tests {
             (&[staff][..], "without `if` behind"),
             (&[staff, "path = '/a/b/*'\ndeny = 'all'"], "without `if` behind"),
             (&[staff, "path = '*.html'\ndeny = 'all'"], "without `if` behind"),
-            (&[staff, "if = 'not cookie staff'\ndeny = 'all'"], "without `if` behind"),
+            (
+                &[staff, "if = 'not cookie staff'\ndeny = 'all'"],
+                "without `if` behind",
+            ),
             (&["deny = 'all'\npath = '/a'", staff], "never applies"),
-            (&["path = '/A/*'\ndeny = 'all'", staff, "deny = 'all'"], "never applies"),
+            (
+                &["path = '/A/*'\ndeny = 'all'", staff, "deny = 'all'"],
+                "never applies",
+            ),
         ] {
             let why = check(rules).unwrap_err();
             assert!(why.contains(advice) && why.contains("`/a/*`"), "{rules:?}: {why}");

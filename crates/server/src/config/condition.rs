@@ -8,6 +8,7 @@
 //! Decides which requests meet a condition, from the head of the request alone. Which rule applies, and what an answer says of
 //! the fields that it depends on, is decided elsewhere.
 
+use super::pattern::PathPattern;
 use super::values;
 use core::fmt;
 use core::str::FromStr;
@@ -120,8 +121,9 @@ impl Test {
             Test::Header(name, pattern) => {
                 field(head, name).is_some_and(|value| meets(&value, pattern.as_ref()))
             }
-            Test::Cookie(name, pattern) => cookies(head)
-                .any(|(known, value)| known == name.as_bytes() && meets(value, pattern.as_ref())),
+            Test::Cookie(name, pattern) => {
+                cookies(head).any(|(known, value)| known == name.as_bytes() && meets(value, pattern.as_ref()))
+            }
             Test::Query(..) => self.is_in_query(head.target.query().unwrap_or_default()),
             Test::Secured(is_secured) => *is_secured == facts.is_secured,
             Test::Method(name) => head.method_name == name,
@@ -188,7 +190,11 @@ fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.iter().any(|b| matches!(b, b'%' | b'+')) {
         return Cow::Borrowed(text);
     }
-    let digit = |b: &u8| char::from(*b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit = |b: &u8| {
+        char::from(*b)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let [first, behind @ ..] = rest {
@@ -333,6 +339,14 @@ impl Conditions {
         self.0.iter().filter_map(Condition::field)
     }
 
+    /// The pattern of a rule with these conditions behind it, which tells it from other rules for the same paths.
+    pub(super) fn after(&self, path: &PathPattern) -> String {
+        match self.is_empty() {
+            true => path.to_string(),
+            false => format!("{path} if {self}"),
+        }
+    }
+
     /// Whether all conditions hold for a request of which this is known: it meets `assumed`, and its query contains `query`. What
     /// is not known does not hold.
     pub(super) fn hold_given(&self, assumed: &Conditions, query: &[u8]) -> bool {
@@ -417,16 +431,28 @@ mod tests {
             ("header X-A=", &[], false),
             // Several lines are one list.
             ("header X-A=1", &[("X-A", "1"), ("x-a", "2")], false),
-            ("header X-A=1, 2", &[("X-A", "1"), ("Other", "9"), ("x-a", "2")], true),
+            (
+                "header X-A=1, 2",
+                &[("X-A", "1"), ("Other", "9"), ("x-a", "2")],
+                true,
+            ),
             ("header X-A=*2", &[("X-A", "1"), ("x-a", "2")], true),
-            ("header Cookie=a=1; b=2", &[("cookie", "a=1"), ("cookie", "b=2")], true),
+            (
+                "header Cookie=a=1; b=2",
+                &[("cookie", "a=1"), ("cookie", "b=2")],
+                true,
+            ),
             ("header Host~A.TEST", &[("Host", "a.test")], true),
             ("header X-A=b=c~d", &[("X-A", "b=c~d")], true),
             ("header X-A=ü*", &[("X-A", "üb")], true),
         ] {
             assert_eq!(holds(condition, "/", lines), expected, "{condition} {lines:?}");
         }
-        assert!(holds("header Host=b.test", "http://b.test/", &[("Host", "a.test")]));
+        assert!(holds(
+            "header Host=b.test",
+            "http://b.test/",
+            &[("Host", "a.test")]
+        ));
     }
 
     #[test]
@@ -448,7 +474,11 @@ mod tests {
             ("*aab", "aaab", true),
         ] {
             let condition = format!("header A={pattern}");
-            assert_eq!(holds(&condition, "/", &[("A", value)]), expected, "{pattern} {value}");
+            assert_eq!(
+                holds(&condition, "/", &[("A", value)]),
+                expected,
+                "{pattern} {value}"
+            );
         }
         // No pattern is slow: this value has many places where the pattern almost matches.
         let value = "a".repeat(1 << 20);
@@ -458,7 +488,11 @@ mod tests {
 
     #[test]
     fn cookies_are_those_of_all_lines() {
-        let split = &[("cookie", "a=1; beta=yes"), ("Cookie", "c=x=y;d=\"q\""), ("cookie", "a=2")][..];
+        let split = &[
+            ("cookie", "a=1; beta=yes"),
+            ("Cookie", "c=x=y;d=\"q\""),
+            ("cookie", "a=2"),
+        ][..];
         for (condition, expected) in [
             ("cookie beta", true),
             ("cookie beta=yes", true),
@@ -567,10 +601,12 @@ mod tests {
                 r#if: Conditions,
             }
             let rule: Result<Rule, _> = toml::from_str(&format!("if = {text}"));
-            rule.map(|rule| rule.r#if).map_err(|error| error.message().to_owned())
+            rule.map(|rule| rule.r#if)
+                .map_err(|error| error.message().to_owned())
         };
         assert_eq!(read("'cookie a'"), read("['cookie a']"));
-        let conditions = read("['header X-A', 'not cookie a', 'query q', 'header Host', 'scheme http']").unwrap();
+        let conditions =
+            read("['header X-A', 'not cookie a', 'query q', 'header Host', 'scheme http']").unwrap();
         assert_eq!(conditions.fields().collect::<Vec<_>>(), ["X-A", "Cookie"]);
         for (text, advice) in [
             ("[]", "remove it"),

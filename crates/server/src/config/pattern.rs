@@ -77,6 +77,9 @@ impl PathPattern {
 
     /// Whether this pattern covers every path that `inner` covers. If the texts do not show it, the answer is no.
     pub(super) fn covers_all_of(&self, inner: &PathPattern) -> bool {
+        if self.matches_all() {
+            return true;
+        }
         let is_same = |one: Option<&String>, other: Option<&String>| match (one, other) {
             (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
             (None, None) => true,
@@ -338,7 +341,8 @@ mod tests {
         for (outer, inner, covered) in [
             ("/*", "/a", true),
             ("*", "*.php", true),
-            ("/*", "*.php", false),
+            ("/*", "*.php", true),
+            ("/a*", "*.php", false),
             ("/a/*", "/a/*", true),
             ("/A/*", "/a/b/*", true),
             ("/a/*", "/a", true),
@@ -359,9 +363,14 @@ mod tests {
             let [one, other]: [PathPattern; 2] = [outer, inner].map(|text| text.parse().unwrap());
             assert_eq!(one.covers_all_of(&other), covered, "{outer} {inner}");
             // No path contradicts it.
-            let paths = ["/", "/a", "/a/", "/A/b", "/ab", "/ab/c", "/a.php", "/x.php/y", "/a/bc", "/x"];
+            let paths = [
+                "/", "/a", "/a/", "/A/b", "/ab", "/ab/c", "/a.php", "/x.php/y", "/a/bc", "/x",
+            ];
             for path in paths.map(str::as_bytes) {
-                assert!(!covered || !other.covers(path) || one.covers(path), "{outer} {inner}");
+                assert!(
+                    !covered || !other.covers(path) || one.covers(path),
+                    "{outer} {inner}"
+                );
             }
         }
     }

@@ -364,10 +364,7 @@ impl Proxy {
 
     /// Its paths and conditions, as reports show it.
     pub(crate) fn shown(&self) -> String {
-        match self.conditions.is_empty() {
-            true => self.path.to_string(),
-            false => format!("{} if {}", self.path, self.conditions),
-        }
+        self.conditions.after(&self.path)
     }
 
     /// The target for an upstream if the rule covers `path`, in normalized spelling. `raw` is the path as received; it is

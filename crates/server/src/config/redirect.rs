@@ -390,7 +390,11 @@ mod tests {
             ("/b", false),
             ("/b/c", true),
         ] {
-            assert_eq!(rule.covers(&spelling(path.as_bytes()).unwrap()), is_redirected, "{path}");
+            assert_eq!(
+                rule.covers(&spelling(path.as_bytes()).unwrap()),
+                is_redirected,
+                "{path}"
+            );
         }
         assert!(read("'*'").unwrap_err().contains("all of `from`"));
         assert!(read("1").unwrap_err().contains("no path patterns"));
@@ -399,7 +403,11 @@ mod tests {
             read(&format!("[{}]", all.join(", ")))
         };
         assert!(many(pattern::EXCEPTIONS_MAX).is_ok());
-        assert!(many(pattern::EXCEPTIONS_MAX + 1).unwrap_err().contains("more than 1000"));
+        assert!(
+            many(pattern::EXCEPTIONS_MAX + 1)
+                .unwrap_err()
+                .contains("more than 1000")
+        );
     }
 
     #[test]
@@ -469,23 +477,47 @@ mod tests {
             struct Rules {
                 redirect: Vec<Redirect>,
             }
-            let tables: String = text.split(';').map(|one| format!("[[redirect]]\n{one}\n")).collect();
+            let tables: String = text
+                .split(';')
+                .map(|one| format!("[[redirect]]\n{one}\n"))
+                .collect();
             let rules: Rules = toml::from_str(&tables.replace(", ", "\n")).unwrap();
             all_end(&rules.redirect)
         };
         for (rules, is_endless) in [
             ("from = '*', to = '/beta/*', if = 'cookie beta'", true),
-            ("from = '*', to = '/beta*', if = 'cookie beta', except = '/beta/*'", false),
+            (
+                "from = '*', to = '/beta*', if = 'cookie beta', except = '/beta/*'",
+                false,
+            ),
             // The target makes the condition false, or true.
             ("from = '/a', to = '/a?lang=de', if = 'not query lang'", false),
             ("from = '/a', to = '/a?x=1', if = 'not query lang'", true),
-            ("from = '/a', to = '/b?x'; from = '/b', to = '/a', if = 'query x'", true),
-            ("from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x'", true),
-            ("from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x', except = '/b'", false),
+            (
+                "from = '/a', to = '/b?x'; from = '/b', to = '/a', if = 'query x'",
+                true,
+            ),
+            (
+                "from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x'",
+                true,
+            ),
+            (
+                "from = '/a', to = '/b'; from = '/b*', to = '/a', if = 'query x', except = '/b'",
+                false,
+            ),
             // A request to /a has a cookie, and one to /b has none.
-            ("from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'not cookie x'", false),
-            ("from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'cookie x'", true),
-            ("from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a'", true),
+            (
+                "from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'not cookie x'",
+                false,
+            ),
+            (
+                "from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'cookie x'",
+                true,
+            ),
+            (
+                "from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a'",
+                true,
+            ),
         ] {
             assert_eq!(read(rules).is_err(), is_endless, "{rules}");
         }

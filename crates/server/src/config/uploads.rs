@@ -306,6 +306,31 @@ mod tests {
                 Some("admits everyone"),
             ),
             (vec!["path = '/dav/*'\nallow = 'all'"], true, None),
+            // Each rule that may apply has to restrict.
+            (
+                vec![
+                    "path = '/dav/*'\nallow = 'all'\nif = 'header X'",
+                    "path = '/dav/*'\nhtpasswd = 'u'",
+                ],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec![
+                    "path = '/dav/*'\nhtpasswd = 'u'\nif = 'header X'",
+                    "path = '/dav/*'\nallow = 'all'",
+                ],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec![
+                    "path = '/dav/*'\ndeny = 'all'\nif = 'header X'",
+                    "path = '/dav/*'\nhtpasswd = 'u'",
+                ],
+                false,
+                None,
+            ),
             (
                 vec!["path = '/other/*'\nhtpasswd = 'u'"],
                 false,

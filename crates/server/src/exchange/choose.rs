@@ -444,7 +444,12 @@ impl Exchange {
     /// a condition says so.
     #[inline]
     fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
-        match self.is_ruled || self.is_conditional || self.is_cross_origin || self.seats.is_ruled() || self.id.is_some() {
+        match self.is_ruled
+            || self.is_conditional
+            || self.is_cross_origin
+            || self.seats.is_ruled()
+            || self.id.is_some()
+        {
             true => Answer {
                 settled: None,
                 ..answer

@@ -187,10 +187,10 @@ impl Client {
         match cx.state.gates.is_empty() {
             true => from,
             false => From {
-                guarded: cx.state.gates.guarded(
-                    cx.state.hosts.index_of(head.authority()),
-                    self.facts(cx, head),
-                ),
+                guarded: cx
+                    .state
+                    .gates
+                    .guarded(cx.state.hosts.index_of(head.authority()), self.facts(cx, head)),
                 ..from
             },
         }

@@ -74,7 +74,9 @@ pub(super) fn ruled(
 ) -> RuledLines {
     let site = cx.state.hosts.index_of(head.authority());
     let mut lines = cx.state.field_rules.passed(site, head);
-    let State { conditional, gates, .. } = &*cx.state;
+    let State {
+        conditional, gates, ..
+    } = &*cx.state;
     if !conditional.is_empty()
         && let Some(dependence) = conditional.of_request(site, client.facts(cx, head), gates)
     {

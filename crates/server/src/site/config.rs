@@ -170,10 +170,7 @@ impl ReadmeRules {
         };
         covers_first(file) == covers_first(directory)
             && !self.proxy.iter().any(|proxy| proxy.covers(file))
-            && !self
-                .redirect
-                .iter()
-                .any(|redirect| redirect.covers(file))
+            && !self.redirect.iter().any(|redirect| redirect.covers(file))
     }
 }
 
@@ -268,6 +265,48 @@ impl std::error::Error for OpenError {
             | OpenError::Uploads(_)
             | OpenError::Token(_)
             | OpenError::Replay(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_readme_is_for_whoever_gets_the_listing_whatever_conditions_hold() {
+        let admits = |rules: &str| {
+            let config = Config::from_toml(rules, "w.toml").unwrap();
+            ReadmeRules::of(&config).admit(b"/a/", b"/a/README.md")
+        };
+        let closed = "[[access]]\npath = '/a/*'\ndeny = 'all'\n";
+        for (rules, expected) in [
+            (String::new(), true),
+            (closed.to_owned(), true),
+            (
+                format!("[[access]]\npath = '/a/*'\nif = 'cookie c'\nallow = 'all'\n{closed}"),
+                true,
+            ),
+            // Some clients of the listing do not get the file.
+            (
+                "[[access]]\npath = '*.md'\nif = 'cookie c'\ndeny = 'all'\n[[access]]\nallow = 'all'\n"
+                    .to_owned(),
+                false,
+            ),
+            (
+                "[[redirect]]\nfrom = '*.md'\nto = '/x'\nif = 'cookie c'\n".to_owned(),
+                false,
+            ),
+            (
+                "[[redirect]]\nfrom = '*'\nto = 'https://b.test*'\nexcept = '/a/*'\n".to_owned(),
+                true,
+            ),
+            (
+                "[[proxy]]\npath = '*.md'\nif = 'cookie c'\nupstreams = ['http://127.0.0.1:1']\n".to_owned(),
+                false,
+            ),
+        ] {
+            assert_eq!(admits(&rules), expected, "{rules}");
         }
     }
 }

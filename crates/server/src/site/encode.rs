@@ -218,5 +218,5 @@ fn joined(old: &Resource, made: Representation) -> Resource {
         &makeable,
         old.configured.clone(),
     );
-    resource.composed_of(old.recipe.clone()).as_index(old.index)
+    resource.composed_of(old.recipe.clone()).numbered(old.index)
 }

@@ -486,7 +486,7 @@ impl Load {
         let index = config.index.iter().position(|known| known.as_bytes() == name);
         let index = index.filter(|_| self.path.ends_with(b"/"));
         let index = index.and_then(|at| u8::try_from(at).ok());
-        found.answer = Answer::Resource(resource.composed_of(recipe).as_index(index));
+        found.answer = Answer::Resource(resource.composed_of(recipe).numbered(index));
         Ok(found)
     }
 

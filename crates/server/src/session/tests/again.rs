@@ -77,8 +77,14 @@ fn what_depends_on_a_condition_is_never_kept() {
     for (table, rule) in [
         ("redirect", "from = '/small*'\nto = '/'\nif = 'scheme https'"),
         ("redirect", "from = '/small*'\nto = '/'\nif = 'cookie a'"),
-        ("try-files", "path = '/small*'\nfiles = ['/x', '$path']\nif = 'cookie a'"),
-        ("header-rule", "path = '*.png'\nheader = ['X-A: 1']\nif = 'not scheme http'"),
+        (
+            "try-files",
+            "path = '/small*'\nfiles = ['/x', '$path']\nif = 'cookie a'",
+        ),
+        (
+            "header-rule",
+            "path = '*.png'\nheader = ['X-A: 1']\nif = 'not scheme http'",
+        ),
         (
             "access",
             "path = '/small*'\ndeny = 'all'\nif = 'header X'\n[[access]]\nallow = 'all'",
