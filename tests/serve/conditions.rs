@@ -400,6 +400,72 @@ fn the_cache_of_the_proxy_keeps_answers_of_upstreams_apart(strategy: Strategy) {
     assert_eq!((old.all().len(), new.all().len()), (2, 2));
 }
 
+fn converted_conditions_are_those_of_the_other_server(strategy: Strategy) {
+    let nginx = "server { listen 80; server_name a.test; root site;\n\
+        if ($http_user_agent ~* (crawler|spider)) { return 410; }\n\
+        if ($cookie_beta = yes) { return 302 https://beta.test$request_uri; }\n\
+        location /docs/ { if ($http_x_key != k) { return 404; } }\n\
+        location /list { if ($arg_plain) { return 302 /a.txt; } }\n}\n";
+    let apache = "<VirtualHost *:80>\nServerName a.test\nDocumentRoot site\nRewriteEngine On\n\
+        RewriteCond %{HTTP_USER_AGENT} (crawler|spider) [NC]\nRewriteRule ^ - [G]\n\
+        RewriteCond %{HTTP_COOKIE} \"(^|.*; )beta=yes(;.*|$)\"\nRewriteRule ^(.*)$ https://beta.test%{REQUEST_URI} [R=302]\n\
+        RewriteCond %{HTTP:X-Key} !=k\nRewriteRule ^/docs/ - [R=404]\n\
+        RewriteCond %{QUERY_STRING} (^|&)plain=[1-9](&|$)\nRewriteRule ^/list /a.txt [R=302]\n</VirtualHost>\n";
+    let caddy = "http://a.test {\nroot * site\nfile_server\n\
+        @bots header User-Agent *crawler* *Crawler* *spider*\nrespond @bots 410\n\
+        @beta header Cookie beta=yes *;\\ beta=yes beta=yes;*\nredir @beta https://beta.test{uri} 302\n\
+        @key {\npath /docs/*\nnot header X-Key k\n}\nerror @key 404\n\
+        @plain {\npath /list*\nquery plain=1\n}\nredir @plain /a.txt 302\n}\n";
+    for (dialect, name, text) in [
+        ("nginx", "site.conf", nginx),
+        ("apache", "httpd.conf", apache),
+        ("caddy", "Caddyfile", caddy),
+    ] {
+        let tree = tree();
+        let file = tree.write(name, text);
+        let result = tree.join("weir.toml");
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("convert")
+            .arg(&file)
+            .args(["--from", dialect, "--out"])
+            .arg(&result)
+            .output()
+            .expect("the program runs");
+        let told =
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        assert!(!told.contains("open ") && !told.contains("missing  "), "{told}");
+        let server = Launch::new(strategy)
+            .args(["--http2=all", "--config"])
+            .args([result.as_os_str()])
+            .start();
+        for (path, fields, status, location) in [
+            ("/a.txt", &[][..], 200, None),
+            ("/a.txt", &[("user-agent", "a Crawler")], 410, None),
+            ("/a.txt", &[("user-agent", "Mozilla")], 200, None),
+            (
+                "/a.txt",
+                &[("cookie", "beta=yes")],
+                302,
+                Some("https://beta.test/a.txt"),
+            ),
+            ("/a.txt", &[("cookie", "beta=yesterday")], 200, None),
+            ("/docs/", &[], 404, None),
+            ("/docs/", &[("x-key", "l")], 404, None),
+            ("/docs/", &[("x-key", "k")], 200, None),
+            ("/list?plain=1", &[], 302, Some("/a.txt?plain=1")),
+            ("/list?plainer=1", &[], 404, None),
+        ] {
+            for got in ask(&server, path, fields) {
+                assert_eq!(
+                    (got.status, got.field("location")),
+                    (status, location),
+                    "{dialect} {path} {fields:?}: {got:?}"
+                );
+            }
+        }
+    }
+}
+
 /// In one thread, so that connections with and without TLS share what it remembers.
 #[test]
 fn requests_in_cleartext_are_redirected_although_those_with_tls_are_known() {
@@ -512,7 +578,7 @@ fn an_explanation_names_the_condition_that_decides() {
 on_strategy!(
     loops, LOOPS: redirects_have_conditions, an_access_rule_with_a_condition_opens_only_what_a_rule_opens,
     header_rules_have_conditions, other_files_are_tried_under_conditions,
-    the_cache_of_the_proxy_keeps_answers_of_upstreams_apart
+    the_cache_of_the_proxy_keeps_answers_of_upstreams_apart, converted_conditions_are_those_of_the_other_server
 );
 on_strategy!(
     one_loop_uring, ONE_LOOP_URING: redirects_have_conditions,

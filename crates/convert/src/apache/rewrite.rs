@@ -282,15 +282,13 @@ fn redirect(
         Ok(asked) => asked,
         Err(why) => return Fate::missing(why),
     };
-    let read = match is_everything(expression) {
-        true => Ok(Read {
-            matches: vec![Match::plain("*")],
-            differs: None,
-        }),
-        false => regex::read_redirect(&anchored(expression, is_htaccess)),
+    let everything = || Read {
+        matches: vec![Match::plain("*")],
+        differs: None,
     };
-    let read = match read {
+    let read = match regex::read_redirect(&anchored(expression, is_htaccess)) {
         Ok(read) => read,
+        Err(_) if is_everything(expression) => everything(),
         Err(why) => return Fate::missing(why),
     };
     let drops_query = text.ends_with('?');
@@ -301,17 +299,20 @@ fn redirect(
         }
         _ => text.to_owned(),
     };
-    let scheme = if sets.iter().all(|set| set.iter().any(|one| one == "scheme http")) {
-        "http"
-    } else {
-        "https"
+    let is_always = |scheme: &str| sets.iter().all(|set| set.iter().any(|one| one == scheme));
+    let text = match (is_always("scheme http"), is_always("scheme https")) {
+        (true, _) => text.replace("%{REQUEST_SCHEME}", "http"),
+        (_, true) => text.replace("%{REQUEST_SCHEME}", "https"),
+        (false, false) => text,
     };
-    let text = text.replace("%{REQUEST_SCHEME}", scheme);
-    // The text of the whole path is that of the pattern, whose star is the same in both.
+    // The whole path is the pattern, whose star is the same in both.
     let whole_path = |from: &str| {
-        let rest = whole.iter().find(|rest| text.ends_with(**rest))?;
-        let is_whole = rest.contains("REQUEST_URI") || is_everything(expression);
-        is_whole.then(|| format!("{}{from}", &text[..text.len() - rest.len()]))
+        let start = text.strip_suffix("%{REQUEST_URI}")?;
+        let start = start
+            .strip_suffix('/')
+            .filter(|_| from.starts_with(['/', '*']))
+            .unwrap_or(start);
+        Some(format!("{start}{from}"))
     };
     let mut rules = Vec::new();
     for one in read.matches {
