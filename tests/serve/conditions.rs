@@ -413,7 +413,7 @@ fn converted_conditions_are_those_of_the_other_server(strategy: Strategy) {
         RewriteCond %{QUERY_STRING} (^|&)plain=[1-9](&|$)\nRewriteRule ^/list /a.txt [R=302]\n</VirtualHost>\n";
     let caddy = "http://a.test {\nroot * site\nfile_server\n\
         @bots header User-Agent *crawler* *Crawler* *spider*\nrespond @bots 410\n\
-        @beta header Cookie beta=yes *;\\ beta=yes beta=yes;*\nredir @beta https://beta.test{uri} 302\n\
+        @beta header Cookie beta=yes \"*; beta=yes\" beta=yes;*\nredir @beta https://beta.test{uri} 302\n\
         @key {\npath /docs/*\nnot header X-Key k\n}\nerror @key 404\n\
         @plain {\npath /list*\nquery plain=1\n}\nredir @plain /a.txt 302\n}\n";
     for (dialect, name, text) in [

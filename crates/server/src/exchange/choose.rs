@@ -160,7 +160,7 @@ impl Exchange {
         });
         if let (false, Some(facts)) = (state.conditional.is_empty(), facts)
             && state.mounts.of(facts.head).is_none()
-            && let Some(dependence) = state.conditional.of_request(site, facts, &state.gates)
+            && let Some(dependence) = of_request(state, site, facts)
         {
             composer = composer.depending(dependence);
             self.is_conditional = true;
@@ -534,6 +534,13 @@ fn compose<'c>(
         What::Range(range) => composer.one_range(representation, range),
         What::Ranges(ranges) => composer.many_ranges(representation, ranges, rng),
     }
+}
+
+/// What an answer to a request owes to conditions of rules.
+#[cold]
+fn of_request(state: &State, site: usize, facts: Facts<'_, '_, '_>) -> Option<Dependence> {
+    let access = || state.gates.conditional(site, facts.head);
+    state.conditional.of_request(site, facts, access)
 }
 
 /// What an answer with a resource that was found at `path` owes to header rules with conditions.

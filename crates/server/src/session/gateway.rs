@@ -78,7 +78,8 @@ pub(super) fn ruled(
         conditional, gates, ..
     } = &*cx.state;
     if !conditional.is_empty()
-        && let Some(dependence) = conditional.of_request(site, client.facts(cx, head), gates)
+        && let Some(dependence) =
+            conditional.of_request(site, client.facts(cx, head), || gates.conditional(site, head))
     {
         lines = lines.depending(&dependence);
     }
