@@ -13,6 +13,7 @@
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `request_id`: the same id of a request in logs, at upstreams and in responses
 //! - `representations`: conditions, ranges, content codings
+//! - `conditions`: rules that apply to requests with certain fields, cookies or parameters
 //! - `control`: what `weir ctl` asks, and a strategy that changes under load
 //! - `connections`: persistence, pipelining, half-close, bytes that nobody read
 //! - `bounds`: what happens when a limit or a timeout is reached, and that the others do not feel it
@@ -88,6 +89,7 @@ mod behavior;
 mod bounds;
 mod certificates;
 mod clients;
+mod conditions;
 mod connections;
 mod control;
 mod disk;

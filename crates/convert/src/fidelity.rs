@@ -311,12 +311,12 @@ fn the_name_of_the_upstream_is_that_of_the_only_one() {
 #[test]
 fn reasons_name_what_they_are_about() {
     let text = "DocumentRoot /srv/www\nRedirectMatch ^/a(.*)(.*)$ /b$2\nRedirectMatch ^/(a+)b$ /c\n\
-                RewriteCond %{QUERY_STRING} ^id=1$\nRewriteRule ^/p$ /q [R]\n";
+                RewriteCond %{QUERY_STRING} ^$\nRewriteRule ^/p$ /q [R]\n";
     let found = converted(Dialect::Apache, text);
     for (line, part) in [
         (2, "`$2` in `/b$2`"),
         (3, "`^/(a+)b$`"),
-        (5, "`%{QUERY_STRING} ^id=1$`"),
+        (5, "`%{QUERY_STRING} ^$`"),
     ] {
         let named = |fate: &&Fate| matches!(fate, Fate::Missing(why) if why.contains(part));
         assert!(fates(&found, line).iter().all(named), "{:?}", found.report);
@@ -783,5 +783,133 @@ fn roots_of_caddy_with_paths_are_mounts() {
             (17, "carried", ""),
             (21, "missing", "`/x*`"),
         ],
+    );
+}
+
+/// The tables of a list, in order, each as one line.
+fn tables(site: &str, list: &str) -> Vec<String> {
+    let head = format!("[[{list}]]\n");
+    let parts = site.split("\n\n").filter_map(|part| part.strip_prefix(&head));
+    parts.map(|table| table.trim().replace('\n', "; ")).collect()
+}
+
+#[test]
+fn conditions_of_nginx_become_rules() {
+    let text = "server { listen 80; server_name a.test; root /srv/www;\n\
+                if ($http_user_agent ~* (crawler|spider)) { return 403; }\n\
+                if ($cookie_beta = yes) { return 302 https://beta.a.test$request_uri; }\n\
+                location /old/ { if ($arg_lang = de) { return 301 /de/; } }\n\
+                location /secure/ { if ($scheme = http) { return 301 https://$host$request_uri; } }\n\
+                location /api/ { proxy_pass http://127.0.0.1:8080; if ($request_method !~ ^(GET|HEAD)$) { return 404; } }\n\
+                location /key/ { if ($http_x_key = \"\") { return 410; } }\n\
+                if ($http_x ~ \"[0-9]+\") { return 403; }\n\
+                if ($request_uri ~ x) { rewrite ^ /y permanent; }\n}\n";
+    let found = converted(Dialect::Nginx, text);
+    let site = site(&found, None);
+    assert_eq!(
+        tables(site, "access"),
+        [
+            "path = \"*\"; if = [\"header user-agent~*crawler*\"]; deny = [\"all\"]",
+            "path = \"*\"; if = [\"header user-agent~*spider*\"]; deny = [\"all\"]",
+            "path = \"/api/*\"; if = [\"not method GET\", \"not method HEAD\"]; deny = [\"all\"]; status = 404",
+            "path = \"/key/*\"; if = [\"header x-key=\"]; deny = [\"all\"]; status = 410",
+            "path = \"/key/*\"; if = [\"not header x-key\"]; deny = [\"all\"]; status = 410",
+            "path = \"*\"; allow = [\"all\"]",
+        ],
+        "{}",
+        found.toml
+    );
+    assert_eq!(
+        tables(site, "redirect"),
+        [
+            "from = \"*\"; if = [\"cookie beta=yes\"]; to = \"https://beta.a.test*\"; status = 302",
+            "from = \"/secure/*\"; if = [\"scheme http\"]; to = \"https://a.test/secure/*\"; status = 301",
+            "from = \"/old/*\"; if = [\"query lang=de\"]; to = \"/de/\"; status = 301",
+        ],
+        "{}",
+        found.toml
+    );
+    // The upstream keeps its paths, as a redirect with a condition comes before it.
+    assert!(!site.contains("except"), "{}", found.toml);
+    for (line, word) in [(2, "carried"), (3, "changed"), (8, "open"), (9, "missing")] {
+        assert!(
+            fates(&found, line).iter().any(|fate| fate.word() == word),
+            "{line}: {:?}",
+            found.report
+        );
+    }
+}
+
+#[test]
+fn conditions_of_apache_become_rules() {
+    let text = "<VirtualHost *:80>\nServerName a.test\nDocumentRoot /srv/www\nRewriteEngine On\n\
+                RewriteCond %{HTTPS} off\nRewriteCond %{REQUEST_URI} !^/\\.well-known/\n\
+                RewriteRule ^/app/(.*)$ https://%{HTTP_HOST}/app/$1 [R=301,L]\n\
+                RewriteCond %{HTTP_USER_AGENT} badbot [NC,OR]\nRewriteCond %{HTTP_REFERER} ^http://spam\\.test/\n\
+                RewriteRule ^ - [F]\n\
+                RewriteCond %{QUERY_STRING} (^|&)v=1(&|$)\nRewriteRule ^/p$ /q [R,L]\n\
+                RewriteCond %{REMOTE_ADDR} ^10\\.\nRewriteRule ^/x$ - [G]\n</VirtualHost>\n";
+    let found = converted(Dialect::Apache, text);
+    let site = site(&found, None);
+    assert_eq!(
+        tables(site, "access"),
+        [
+            "path = \"*\"; if = [\"header User-Agent~*badbot*\"]; deny = [\"all\"]",
+            "path = \"*\"; if = [\"header Referer=http://spam.test/*\"]; deny = [\"all\"]",
+            "path = \"*\"; allow = [\"all\"]",
+        ],
+        "{}",
+        found.toml
+    );
+    assert_eq!(
+        tables(site, "redirect"),
+        [
+            "from = \"/app/*\"; except = [\"/.well-known/*\"]; if = [\"scheme http\"]; to = \"https://a.test/app/*\"; status = 301",
+            "from = \"/p\"; if = [\"query v=1\"]; to = \"/q\"; status = 302",
+        ],
+        "{}",
+        found.toml
+    );
+    assert!(matches!(fates(&found, 14)[..], [Fate::Open(why)] if why.contains("REMOTE_ADDR")));
+}
+
+#[test]
+fn conditions_of_caddy_become_rules() {
+    let text = "http://a.test {\nroot * /srv/www\n@bots header User-Agent *bot* *crawl*\nrespond @bots 403\n\
+                @beta {\npath /app/*\nheader Cookie *beta=1*\nnot query plain=*\n}\n\
+                reverse_proxy /app/* 127.0.0.1:1\nreverse_proxy @beta 127.0.0.1:2\n\
+                @old protocol http\nredir @old https://a.test{uri} permanent\n\
+                @get method GET HEAD\nheader @get X-A b\n@who expression {http.x}\nbasic_auth @bots {\n}\n}\n";
+    let found = converted(Dialect::Caddy, text);
+    let site = site(&found, None);
+    assert_eq!(
+        tables(site, "access"),
+        [
+            "path = \"*\"; if = [\"header User-Agent=*bot*\"]; deny = [\"all\"]",
+            "path = \"*\"; if = [\"header User-Agent=*crawl*\"]; deny = [\"all\"]",
+            "path = \"*\"; allow = [\"all\"]",
+        ],
+        "{}",
+        found.toml
+    );
+    assert_eq!(
+        tables(site, "redirect"),
+        ["from = \"*\"; if = [\"scheme http\"]; to = \"https://a.test*\"; status = 301"],
+        "{}",
+        found.toml
+    );
+    let proxies = tables(site, "proxy");
+    assert!(
+        proxies[0].contains("if = [\"not query plain\", \"header Cookie=*beta=1*\"]")
+            && proxies[0].contains(":2")
+            && proxies[1].contains(":1"),
+        "{}",
+        found.toml
+    );
+    assert_eq!(tables(site, "header-rule").len(), 2, "{}", found.toml);
+    assert!(
+        matches!(fates(&found, 17)[..], [Fate::Open(_)]),
+        "{:?}",
+        found.report
     );
 }

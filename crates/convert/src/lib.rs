@@ -8,6 +8,7 @@
 mod access_log;
 mod apache;
 mod caddy;
+mod condition;
 mod directive;
 mod fate;
 #[cfg(test)]
@@ -168,7 +169,8 @@ fn note_refused_redirects(server: &model::Server, file: &str, report: &mut Repor
         line: 0,
     };
     for site in core::iter::once(&server.top).chain(&server.hosts) {
-        for redirect in &site.redirects {
+        // Those with conditions come with refusals of their own.
+        for redirect in site.redirects.iter().filter(|rule| rule.conditions.is_empty()) {
             let refusal = site
                 .access
                 .iter()

@@ -1,6 +1,7 @@
 //! The configuration of Weir as the converters build it. `write` turns it into TOML.
 
 use crate::access_log::Log;
+use crate::condition::Sets;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::pattern::{covers, overlaps};
@@ -75,6 +76,8 @@ pub(crate) struct Site {
     pub(crate) header_rules: Vec<HeaderRule>,
     pub(crate) tried: Vec<Tried>,
     pub(crate) access: Vec<Access>,
+    /// Refusals with conditions, which come before the other rules.
+    pub(crate) refusals: Vec<Access>,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) limits: Vec<Limit>,
@@ -183,6 +186,7 @@ impl Site {
     pub(crate) fn all_header_rules(&self) -> Vec<HeaderRule> {
         let everywhere = (!self.header_always.is_empty()).then(|| HeaderRule {
             path: "*".to_owned(),
+            conditions: Vec::new(),
             header: self.header_always.clone(),
             always: true,
         });
@@ -190,6 +194,47 @@ impl Site {
             .into_iter()
             .chain(self.header_rules.iter().cloned())
             .collect()
+    }
+
+    /// All access rules: refusals with conditions first, and behind all others what holds for their paths without the conditions.
+    pub(crate) fn all_access(&self) -> Vec<Access> {
+        if self.refusals.is_empty() {
+            return self.access.clone();
+        }
+        let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
+        for refusal in &self.refusals {
+            let covers_all = |rule: &&Access| matches!(&*rule.path, "*" | "/*") || rule.path == refusal.path;
+            if !all
+                .iter()
+                .filter(|rule| rule.conditions.is_empty())
+                .any(|rule| covers_all(&rule))
+            {
+                all.push(Access {
+                    path: refusal.path.clone(),
+                    allow: vec!["all".to_owned()],
+                    ..Access::default()
+                });
+            }
+        }
+        // No rule has an effect behind one for all paths, and one that admits all paths is the last.
+        all.sort_by_key(|rule| rule.conditions.is_empty() && matches!(&*rule.path, "*" | "/*"));
+        all
+    }
+
+    /// Refuses requests for these paths that meet one of the sets of conditions.
+    pub(crate) fn refuse(&mut self, path: &str, sets: &Sets, status: u16) {
+        for conditions in sets.iter() {
+            self.refusals.push(Access {
+                conditions: conditions.clone(),
+                ..Access::refusal(path, status)
+            });
+        }
+    }
+
+    /// The paths of redirects that upstreams do not answer: one with conditions comes before them anyway.
+    pub(crate) fn redirected(&self) -> Vec<String> {
+        let always = self.redirects.iter().filter(|rule| rule.conditions.is_empty());
+        always.map(|rule| rule.from.clone()).collect()
     }
 
     /// Leaves paths out of the rules for upstreams that would cover them.
@@ -456,6 +501,7 @@ pub(crate) struct Mount {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderRule {
     pub(crate) path: String,
+    pub(crate) conditions: Vec<String>,
     pub(crate) header: Vec<String>,
     /// Whether errors, redirects and responses of upstreams have the lines, too.
     pub(crate) always: bool,
@@ -473,6 +519,7 @@ pub(crate) struct Tried {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) path: String,
+    pub(crate) conditions: Vec<String>,
     pub(crate) allow: Vec<String>,
     pub(crate) deny: Vec<String>,
     /// Status for clients whose network is not admitted; `None`: 403.
@@ -553,9 +600,12 @@ impl Access {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) from: String,
+    /// Paths that are not redirected although `from` matches them.
+    pub(crate) except: Vec<String>,
+    pub(crate) conditions: Vec<String>,
     pub(crate) to: String,
     pub(crate) status: u16,
 }
@@ -759,6 +809,7 @@ mod tests {
         let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
         let lines = |path: &str, header: &[&str], always: bool| HeaderRule {
             path: path.to_owned(),
+            conditions: Vec::new(),
             header: texts(header),
             always,
         };

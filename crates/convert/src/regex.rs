@@ -135,6 +135,68 @@ pub(crate) fn read_redirect(expression: &str) -> Result<Read, String> {
         .map_err(|why| no_pattern(expression, &why))
 }
 
+/// Patterns with any number of stars that together match the values which the expression matches.
+///
+/// # Errors
+/// The expression, and the part of it that no few patterns can say.
+pub(crate) fn read_value(expression: &str) -> Result<Vec<String>, String> {
+    let fail = |why: &str| format!("`{}` is no pattern of a value: {why}", short(expression));
+    if expression.len() > EXPRESSION_MAX || expression.contains(".+") {
+        return Err(fail(
+            "it is too long, or has `.+`, and a star also stands for nothing",
+        ));
+    }
+    let mut reader = Reader {
+        rest: expression,
+        groups: 0,
+        most: PATTERNS_MAX,
+        is_loose: false,
+        differs: Vec::new(),
+    };
+    let mut sequences = reader.alternatives(0).map_err(|why| fail(&why))?;
+    if !reader.rest.is_empty() {
+        return Err(fail("a `)` closes no group"));
+    }
+    let mut patterns: Vec<String> = Vec::new();
+    for parts in &mut sequences {
+        let starts = take_start(parts).map_err(|why| fail(&why))?;
+        parts.retain(|part| !part.is_marker());
+        let end = parts.iter().position(|part| *part == Part::End);
+        if end.is_some_and(|end| parts[end..].iter().any(|part| *part != Part::End)) {
+            return Err(fail("text after `$`"));
+        }
+        let mut pattern = String::new();
+        let star = |pattern: &mut String| {
+            if !pattern.ends_with('*') {
+                pattern.push('*');
+            }
+        };
+        if !starts {
+            star(&mut pattern);
+        }
+        for part in parts.iter() {
+            match part {
+                Part::Text(text) if text.contains('*') || text.chars().any(char::is_control) => {
+                    return Err(fail("a star or a control character in its text"));
+                }
+                Part::Text(text) => pattern.push_str(text),
+                Part::Any { .. } => star(&mut pattern),
+                Part::Open(_) | Part::Close(_) | Part::Start | Part::End => {}
+            }
+        }
+        if end.is_none() {
+            star(&mut pattern);
+        }
+        if pattern.trim() != pattern {
+            return Err(fail("white space at its end"));
+        }
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    Ok(patterns)
+}
+
 fn no_pattern(expression: &str, why: &str) -> String {
     format!("`{}` is no path pattern with one star: {why}", short(expression))
 }

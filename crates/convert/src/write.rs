@@ -158,8 +158,8 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
         ),
         (
             "access",
-            site.access.is_empty(),
-            top.is_some_and(|top| !top.access.is_empty()),
+            site.all_access().is_empty(),
+            top.is_some_and(|top| !top.all_access().is_empty()),
         ),
         (
             "redirect",
@@ -213,7 +213,7 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
     for one in &site.mounts {
         mount(out, one, site, prefix);
     }
-    for rule in &site.access {
+    for rule in &site.all_access() {
         access(out, rule, prefix);
     }
     for rule in &site.limits {
@@ -224,11 +224,12 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
     }
     for rule in &site.redirects {
         let (from, to) = (quote(&rule.from), quote(&rule.to));
-        let _ = write!(
-            out,
-            "\n[[{prefix}redirect]]\nfrom = {from}\nto = {to}\nstatus = {}\n",
-            rule.status
-        );
+        let _ = write!(out, "\n[[{prefix}redirect]]\nfrom = {from}\n");
+        if !rule.except.is_empty() {
+            let _ = writeln!(out, "except = {}", list(&rule.except));
+        }
+        conditions(out, &rule.conditions);
+        let _ = write!(out, "to = {to}\nstatus = {}\n", rule.status);
     }
     for rule in &site.tried {
         let _ = write!(
@@ -243,10 +244,9 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
     }
     for rule in &site.all_header_rules() {
         let (path, header) = (quote(&rule.path), list(&rule.header));
-        let _ = write!(
-            out,
-            "\n[[{prefix}header-rule]]\npath = {path}\nheader = {header}\n"
-        );
+        let _ = write!(out, "\n[[{prefix}header-rule]]\npath = {path}\n");
+        conditions(out, &rule.conditions);
+        let _ = writeln!(out, "header = {header}");
         if rule.always {
             out.push_str("always = true\n");
         }
@@ -273,8 +273,16 @@ fn mount(out: &mut String, mount: &Mount, site: &Site, prefix: &str) {
     }
 }
 
+/// What requests must have for a rule to apply.
+fn conditions(out: &mut String, conditions: &[String]) {
+    if !conditions.is_empty() {
+        let _ = writeln!(out, "if = {}", list(conditions));
+    }
+}
+
 fn access(out: &mut String, rule: &Access, prefix: &str) {
     let _ = write!(out, "\n[[{prefix}access]]\npath = {}\n", quote(&rule.path));
+    conditions(out, &rule.conditions);
     for (key, networks) in [("allow", &rule.allow), ("deny", &rule.deny)] {
         if !networks.is_empty() {
             let _ = writeln!(out, "{key} = {}", list(networks));

@@ -255,6 +255,8 @@ pub struct Resource {
     makeable: AtomicU8,
     /// Configured field lines of every representation, each with its CRLF.
     pub(crate) configured: Bytes,
+    /// Of the resource of a directory: the number of the index that it is, among the names of indexes.
+    pub(crate) index: Option<u8>,
     /// The parts of the header block, if it is formatted for each response.
     pub(crate) recipe: Option<Arc<Recipe>>,
 }
@@ -274,8 +276,14 @@ impl Resource {
             representations,
             makeable: AtomicU8::new(bits),
             configured,
+            index: None,
             recipe: None,
         }
+    }
+
+    /// The resource of a directory, as the index with this number.
+    pub(crate) fn numbered(self, index: Option<u8>) -> Resource {
+        Resource { index, ..self }
     }
 
     /// Adds the parts from which header blocks are formatted for each response.
@@ -291,7 +299,7 @@ impl Resource {
             &self.makeable(),
             self.configured.clone(),
         );
-        again.composed_of(self.recipe.clone())
+        again.composed_of(self.recipe.clone()).numbered(self.index)
     }
 
     /// The representation in this coding, if it exists already.

@@ -7,7 +7,9 @@
 use crate::access::{Check, Sender, Verdict};
 use crate::checked::Known;
 use crate::client_address::Shown;
-use crate::config::{Config, FieldLine, HeaderRule, TrailingSlash, spelling};
+use crate::config::{
+    Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, TrailingSlash, spelling,
+};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
@@ -115,6 +117,10 @@ fn explain(
     let state = Arc::clone(&cx.state);
     let site = state.hosts.index_of(head.authority());
     let config = &state.hosts.place(site).config;
+    let facts = Facts {
+        head,
+        is_secured: question.is_secured,
+    };
     let mut steps = Vec::new();
     let mut say = |subject, text: String| steps.push(Step { subject, text });
     say(
@@ -135,7 +141,7 @@ fn explain(
         say("path", format!("rules compare `{}`", spelled.escape_ascii()));
     }
     // Before access rules, because whether a password is right is not known here.
-    let storing = storing(config, &spelled).filter(|_| state.proxies.find(site, head, false).is_some());
+    let storing = storing(config, &spelled).filter(|_| state.proxies.find(site, facts, false).is_some());
     if let Some(text) = &storing {
         say("uploads", text.clone());
     }
@@ -147,7 +153,10 @@ fn explain(
         trace: None,
     };
     let verdict = state.gates.verdict(site, head, sender, &Known::default());
-    let covering = state.gates.covering(site, head);
+    let covering = state.gates.covering(site, facts);
+    for (at, rule) in state.gates.conditional(site, head) {
+        say("if", decided("access", at, &rule.path, &rule.conditions, facts));
+    }
     for (at, rule) in &covering {
         say("access", format!("rule {} for `{}`", at + 1, rule.path));
     }
@@ -220,10 +229,18 @@ fn explain(
             fields: Vec::new(),
         };
     }
-    let passed = state.proxies.find(site, head, false);
+    let covers = |at: usize| config.proxy[at].covers(&spelled);
+    let conditions: Vec<_> = config.proxy.iter().map(|rule| &rule.conditions).collect();
+    for at in asked(&conditions, covers, facts) {
+        say(
+            "if",
+            decided("proxy", at, &config.proxy[at].path, conditions[at], facts),
+        );
+    }
+    let passed = state.proxies.find(site, facts, false);
     let is_passed = passed.is_some();
-    let found = passed.or_else(|| state.proxies.without_file(site, head));
-    let passing = passing(config, &spelled).filter(|_| found.is_some());
+    let found = passed.or_else(|| state.proxies.without_file(site, facts));
+    let passing = passing(config, &spelled, facts).filter(|_| found.is_some());
     if let Some(text) = &passing {
         match is_passed {
             true => say("proxy", text.clone()),
@@ -233,7 +250,7 @@ fn explain(
             && !handled
             && let Some(found) = &found
         {
-            let is_personal = state.gates.guarded(site, head).is_personal;
+            let is_personal = state.gates.guarded(site, facts).is_personal;
             for text in cache(&found.route, head, is_personal, question.is_secured, (wall, now)) {
                 say("cache", text);
             }
@@ -262,9 +279,15 @@ fn explain(
             ),
         );
     }
+    let covers = |at: usize| config.redirect[at].covers(&spelled);
+    let conditions: Vec<_> = config.redirect.iter().map(Redirect::conditions).collect();
+    for at in asked(&conditions, covers, facts) {
+        let from = config.redirect[at].from();
+        say("if", decided("redirect", at, from, conditions[at], facts));
+    }
     let redirects = config.redirect.iter().enumerate();
     let redirect = redirects
-        .filter_map(|(at, rule)| Some((at, rule, rule.applies(&spelled)?)))
+        .filter_map(|(at, rule)| Some((at, rule, rule.applies(&spelled, facts)?)))
         .next();
     if let Some((at, rule, status)) = redirect {
         let mut location = Vec::new();
@@ -280,8 +303,14 @@ fn explain(
             source.get_or_insert(format!("redirect rule {}", at + 1));
         }
     }
+    let covers = |at: usize| config.try_files[at].path.matches(&spelled);
+    let conditions: Vec<_> = config.try_files.iter().map(|rule| &rule.conditions).collect();
+    for at in asked(&conditions, covers, facts) {
+        let path = &config.try_files[at].path;
+        say("if", decided("try-files", at, path, conditions[at], facts));
+    }
     let mut tries = config.try_files.iter().enumerate();
-    let tries = tries.find(|(_, rule)| rule.path.matches(&spelled));
+    let tries = tries.find(|(_, rule)| rule.applies(&spelled, facts));
     if let Some((at, rule)) = tries {
         let files: Vec<String> = rule.files.iter().map(ToString::to_string).collect();
         say(
@@ -290,7 +319,9 @@ fn explain(
         );
     }
     let found = match source {
-        None if !handled && matches!(head.method, Method::Get | Method::Head) => file(cx, site, raw, config),
+        None if !handled && matches!(head.method, Method::Get | Method::Head) => {
+            file(cx, (site, facts), raw, config)
+        }
         _ => None,
     };
     let of_file = found.as_ref().map_or(&spelled, |(path, _)| path);
@@ -319,6 +350,15 @@ fn explain(
     {
         let rules = config.header_rule.iter().enumerate();
         for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
+            if !rule.conditions.is_empty() {
+                say(
+                    "if",
+                    decided("header-rule", at, &rule.path, &rule.conditions, facts),
+                );
+            }
+            if !rule.conditions.hold(facts) {
+                continue;
+            }
             let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
             say(
                 "header-rule",
@@ -359,6 +399,35 @@ fn explain(
     }
 }
 
+/// The rules of a list whose conditions decide about a request: those that cover its path, up to the first that applies.
+fn asked(conditions: &[&Conditions], covers: impl Fn(usize) -> bool, facts: Facts<'_, '_, '_>) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (at, conditions) in conditions.iter().enumerate().filter(|(at, _)| covers(*at)) {
+        if !conditions.is_empty() {
+            found.push(at);
+        }
+        if conditions.hold(facts) {
+            break;
+        }
+    }
+    found
+}
+
+/// Which condition decides whether a rule for the path of a request applies, in words.
+fn decided(
+    list: &str,
+    at: usize,
+    path: &PathPattern,
+    conditions: &Conditions,
+    facts: Facts<'_, '_, '_>,
+) -> String {
+    let rule = format!("{list} rule {} for `{path}`", at + 1);
+    match conditions.failing(facts) {
+        Some(one) => format!("{rule} does not apply: `{one}` does not hold"),
+        None => format!("{rule} applies: `{conditions}` holds"),
+    }
+}
+
 /// The site of a request, in words.
 fn host(whole: &Config, site: usize, config: &Config) -> String {
     let root = match &config.root {
@@ -376,11 +445,16 @@ fn host(whole: &Config, site: usize, config: &Config) -> String {
 }
 
 /// The path, as it is spelled, and the description of what a lookup of `raw` finds.
-fn file(cx: &mut Cx, site: usize, raw: &[u8], config: &Config) -> Option<(Vec<u8>, String)> {
+fn file(
+    cx: &mut Cx,
+    (site, facts): (usize, Facts<'_, '_, '_>),
+    raw: &[u8],
+    config: &Config,
+) -> Option<(Vec<u8>, String)> {
     let spelled = spelling(raw)?;
     let mut found = look_up(cx, site, raw)?;
     if matches!(found.answer, Kind::Missing(_) | Kind::Redirect(_))
-        && let Some(rule) = config.try_files.iter().find(|rule| rule.path.matches(&spelled))
+        && let Some(rule) = config.try_files.iter().find(|rule| rule.applies(&spelled, facts))
         && rule.tries(&spelled)
     {
         for path in rule.all(&spelled) {
@@ -439,9 +513,9 @@ fn storing(config: &Config, spelled: &[u8]) -> Option<String> {
 }
 
 /// The proxy rule that covers a path in normalized spelling, in words.
-fn passing(config: &Config, spelled: &[u8]) -> Option<String> {
+fn passing(config: &Config, spelled: &[u8], facts: Facts<'_, '_, '_>) -> Option<String> {
     let mut rules = config.proxy.iter().enumerate();
-    let (at, rule) = rules.find(|(_, rule)| rule.covers(spelled))?;
+    let (at, rule) = rules.find(|(_, rule)| rule.applies(spelled, facts))?;
     let upstreams: Vec<String> = rule.upstreams.iter().map(ToString::to_string).collect();
     Some(format!(
         "rule {} for `{}`: to {}",

@@ -4,6 +4,7 @@
 //! Files get their lines when their cache entry is made ([`crate::filter`]). This file decides the lines of everything
 //! else: errors, redirects, responses of upstreams, and answers to preflight requests. It knows no sessions.
 
+use crate::conditional::Dependence;
 use crate::config::{Config, Cors, FieldLine, Grant, HeaderRule, spelling};
 use crate::field_list::{FieldList, FieldListBuf, write_line};
 use crate::request_id::RequestId;
@@ -43,7 +44,8 @@ impl FieldRules {
                 always: config
                     .header_rule
                     .iter()
-                    .filter(|rule| rule.always)
+                    // Those with conditions: `crate::conditional`.
+                    .filter(|rule| rule.always && rule.conditions.is_empty())
                     .cloned()
                     .collect(),
                 cors: config.cors.clone(),
@@ -160,6 +162,22 @@ impl RuledLines {
         text: Vec::new(),
         is_cross_origin: false,
     };
+
+    /// These lines, and those that the response owes to conditions.
+    #[cold]
+    pub(crate) fn depending(self, dependence: &Dependence) -> RuledLines {
+        let mut lines = FieldListBuf::default();
+        lines.extend(self.list());
+        dependence.put_lines(&mut lines);
+        let fields: Vec<&str> = dependence.fields().collect();
+        if !fields.is_empty() && !lines.add_members("Vary", &fields) {
+            lines.add("Vary", fields.join(", ").as_bytes());
+        }
+        RuledLines {
+            text: std::mem::take(lines.text_mut()),
+            ..self
+        }
+    }
 
     /// These lines, and that with the id of the request.
     #[cold]

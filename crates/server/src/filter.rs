@@ -184,6 +184,11 @@ pub struct Filters(Vec<Arc<dyn Filter>>);
 impl Filters {
     /// The rules of a configuration, followed by `added`.
     pub(crate) fn of(rules: Vec<HeaderRule>, added: &[Arc<dyn Filter>]) -> Filters {
+        // Those with conditions are no matter of the path alone.
+        let rules: Vec<HeaderRule> = rules
+            .into_iter()
+            .filter(|rule| rule.conditions.is_empty())
+            .collect();
         let own = (!rules.is_empty()).then(|| Arc::new(HeaderRules(rules)) as Arc<dyn Filter>);
         Filters(own.into_iter().chain(added.iter().map(Arc::clone)).collect())
     }

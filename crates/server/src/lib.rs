@@ -15,6 +15,7 @@ mod checked;
 mod client_address;
 pub mod clock;
 pub mod coding;
+mod conditional;
 pub mod config;
 pub mod connection_limit;
 mod context;

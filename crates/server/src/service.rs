@@ -9,6 +9,7 @@ pub mod handler;
 use crate::access::Gates;
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::client_address::Trusted;
+use crate::conditional::Conditional;
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
 use crate::counters::{Board, Readings, Totals};
@@ -105,6 +106,8 @@ pub(crate) struct State {
     pub(crate) admin: AdminHandlers,
     /// Access rules.
     pub(crate) gates: Gates,
+    /// Rules with conditions.
+    pub(crate) conditional: Conditional,
     /// Peers that name their client.
     pub(crate) trusted: Trusted,
     /// Limits on requests by path.
@@ -240,6 +243,7 @@ impl State {
             handlers,
             admin,
             gates,
+            conditional: Conditional::of(hosts.places().iter().map(|place| &place.config)),
             trusted: Trusted::of(&config),
             request_limits: RequestLimits::of(hosts.places().iter().map(|place| &place.config)),
             field_rules,

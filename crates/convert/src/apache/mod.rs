@@ -1,5 +1,6 @@
 //! Apache httpd: from virtual hosts or a `.htaccess` to the model. This file reads servers, virtual hosts and sections.
 
+mod condition;
 mod parse;
 mod rewrite;
 mod site;
@@ -9,7 +10,7 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Proxy, Server, Site};
+use crate::model::{Proxy, Redirect, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::value::{is_host_name, network, quote, seconds};
 use rewrite::Wishes;
@@ -103,7 +104,8 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         one.site.log = one.site.log.or_else(|| top.site.log.clone());
         site::read(&rest, &Folder::root(), &mut one.site, &mut one.wishes, &mut cx);
         for rule in inherited {
-            if !one.site.redirects.iter().any(|known| known.from == rule.from) {
+            let is_known = |known: &Redirect| known.from == rule.from && known.conditions.is_empty();
+            if !one.site.redirects.iter().any(is_known) {
                 one.site.redirects.push(rule);
             }
         }
@@ -474,7 +476,7 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             .site
             .redirects
             .first()
-            .filter(|rule| matches!(&*rule.from, "*" | "/*"))
+            .filter(|rule| rule.conditions.is_empty() && matches!(&*rule.from, "*" | "/*"))
             .map(|rule| rule.to.clone());
         let leads = goal.and_then(|to| {
             Some(
@@ -573,7 +575,10 @@ fn place(sites: Vec<(At, Site)>, wished: Vec<Site>, server: &mut Server, report:
         .map(|site| (nowhere.clone(), site))
         .chain(sites);
     for (at, mut site) in others.collect::<Vec<_>>() {
-        let is_redirect = site.redirects.first().is_some_and(|rule| rule.from == "*");
+        let is_redirect = site
+            .redirects
+            .first()
+            .is_some_and(|rule| rule.conditions.is_empty() && rule.from == "*");
         // A host that is redirected as a whole may be a name of another one.
         if !is_redirect {
             site.names.retain(|name| !known.contains(name));

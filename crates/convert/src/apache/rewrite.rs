@@ -1,5 +1,6 @@
 //! `RewriteRule` and its conditions: redirects, https, refused paths, files that are tried. Rules that do more are reported.
 
+use super::condition::{self, Asked};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
@@ -51,7 +52,7 @@ pub(super) fn rule(
             () if has(&["G", "GONE"]) => 410,
             () => status.unwrap_or(403),
         };
-        return refuse(rule, expression, &asked, is_htaccess, status, site);
+        return refuse(rule, expression, conditions, is_htaccess, status, site);
     }
     if text == "-"
         && flags
@@ -71,7 +72,7 @@ pub(super) fn rule(
             expression,
             text,
             status.unwrap_or(302),
-            &asked,
+            conditions,
             is_htaccess,
             site,
             wishes,
@@ -192,11 +193,13 @@ fn redirect(
     expression: &str,
     text: &str,
     status: u16,
-    asked: &[(&str, &str)],
+    conditions: &[Directive],
     is_htaccess: bool,
     site: &mut Site,
     wishes: &mut Wishes,
 ) -> Fate {
+    let asked: Vec<(&str, &str)> = conditions.iter().map(|one| (one.arg(0), one.arg(1))).collect();
+    let asked = asked.as_slice();
     let whole = ["%{REQUEST_URI}", "/%{REQUEST_URI}", "/$1", "$1"];
     let same_host = |text: &str| {
         let rest = text
@@ -233,6 +236,7 @@ fn redirect(
                 from: "*".to_owned(),
                 to: format!("{to}*"),
                 status,
+                ..Redirect::default()
             }],
             ..Site::default()
         });
@@ -253,6 +257,7 @@ fn redirect(
                     from: "*".to_owned(),
                     to,
                     status,
+                    ..Redirect::default()
                 }],
                 ..Site::default()
             }));
@@ -269,22 +274,50 @@ fn redirect(
             (false, _) => Fate::changed("`trailing-slash` redirects with 301, directories too"),
         };
     }
-    let is_known = |one: &&(&str, &str)| is_insecure(one) || host(one).is_some();
-    if let Some((asked, condition)) = asked.iter().find(|one| !is_known(one)).or(asked.first()) {
-        return Fate::missing(format!(
-            "the condition `{asked} {condition}` is not about https or one host, or not about all paths"
-        ));
-    }
+    let Asked {
+        sets,
+        except,
+        differs,
+    } = match condition::read(conditions) {
+        Ok(asked) => asked,
+        Err(why) => return Fate::missing(why),
+    };
+    let everything = || Read {
+        matches: vec![Match::plain("*")],
+        differs: None,
+    };
     let read = match regex::read_redirect(&anchored(expression, is_htaccess)) {
         Ok(read) => read,
+        Err(_) if is_everything(expression) => everything(),
         Err(why) => return Fate::missing(why),
     };
     let drops_query = text.ends_with('?');
     let text = text.trim_end_matches('?');
+    let text = match site.names.as_slice() {
+        [name] if !name.starts_with('*') => {
+            text.replace("%{HTTP_HOST}", name).replace("%{SERVER_NAME}", name)
+        }
+        _ => text.to_owned(),
+    };
+    let is_always = |scheme: &str| sets.iter().all(|set| set.iter().any(|one| one == scheme));
+    let text = match (is_always("scheme http"), is_always("scheme https")) {
+        (true, _) => text.replace("%{REQUEST_SCHEME}", "http"),
+        (_, true) => text.replace("%{REQUEST_SCHEME}", "https"),
+        (false, false) => text,
+    };
+    // The whole path is the pattern, whose star is the same in both.
+    let whole_path = |from: &str| {
+        let start = text.strip_suffix("%{REQUEST_URI}")?;
+        let start = start
+            .strip_suffix('/')
+            .filter(|_| from.starts_with(['/', '*']))
+            .unwrap_or(start);
+        Some(format!("{start}{from}"))
+    };
     let mut rules = Vec::new();
     for one in read.matches {
         let from = one.pattern.clone();
-        let mut to = match one.fill(text) {
+        let mut to = match whole_path(&from).map_or_else(|| one.fill(&text), Ok) {
             Ok(to) => to,
             Err(why) => return Fate::missing(why),
         };
@@ -294,13 +327,21 @@ fn redirect(
         if !is_target(&from, &to) {
             return Fate::missing(format!("`{to}` is no target of a redirect for `{from}` in Weir"));
         }
-        rules.push(Redirect { from, to, status });
+        rules.extend(sets.iter().map(|conditions| Redirect {
+            from: from.clone(),
+            except: except.clone(),
+            conditions: conditions.clone(),
+            to: to.clone(),
+            status,
+        }));
     }
     // Apache redirects by these rules before it passes requests on.
-    site.early.extend(rules.iter().map(|rule| rule.from.clone()));
+    let always = rules.iter().filter(|rule| rule.conditions.is_empty());
+    site.early.extend(always.map(|rule| rule.from.clone()));
     site.redirects.extend(rules);
     let query = drops_query.then(|| "Weir keeps the query of the request".to_owned());
-    let differs: Vec<String> = read.differs.into_iter().chain(query).collect();
+    let differs = differs.into_iter().map(str::to_owned);
+    let differs: Vec<String> = read.differs.into_iter().chain(query).chain(differs).collect();
     match differs.is_empty() {
         true => Fate::Carried,
         false => Fate::changed(differs.join("; ")),
@@ -310,25 +351,40 @@ fn redirect(
 fn refuse(
     rule: &Directive,
     expression: &str,
-    asked: &[(&str, &str)],
+    conditions: &[Directive],
     is_htaccess: bool,
     status: u16,
     site: &mut Site,
 ) -> Fate {
-    if asked.is_empty() && hidden::is_hidden(expression) {
+    if conditions.is_empty() && hidden::is_hidden(expression) {
         site.presume(rule, &["*".to_owned()], hidden::PASSED_ON);
         return hidden::fate(expression, false);
     }
-    if let [(asked, condition), ..] = asked {
-        return Fate::open(format!("the condition `{asked} {condition}` has no form in Weir"));
-    }
-    let read = match patterns(expression, is_htaccess) {
-        Ok(read) => read,
+    let asked = match condition::read(conditions) {
+        Ok(asked) if asked.except.is_empty() => asked,
+        Ok(_) => {
+            return Fate::open("an access rule of Weir leaves out no paths; write a rule for them before it");
+        }
         Err(why) => return Fate::open(why),
     };
-    site.access
-        .extend(read.patterns().iter().map(|path| Access::refusal(path, status)));
-    Access::fate_of_refusal(status)
+    let paths = match is_everything(expression) {
+        true => Ok(vec!["*".to_owned()]),
+        false => patterns(expression, is_htaccess).map(Read::patterns),
+    };
+    let paths = match paths {
+        Ok(paths) => paths,
+        Err(why) => return Fate::open(why),
+    };
+    for path in &paths {
+        match asked.is_about_paths() {
+            true => site.access.push(Access::refusal(path, status)),
+            false => site.refuse(path, &asked.sets, status),
+        }
+    }
+    match (Access::fate_of_refusal(status), &asked.differs[..]) {
+        (Fate::Carried, [first, ..]) => Fate::changed(*first),
+        (fate, _) => fate,
+    }
 }
 
 fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool, site: &mut Site) -> Fate {

@@ -567,6 +567,7 @@ impl Level {
                 false => depth,
             };
             site.access.push(Access {
+                conditions: Vec::new(),
                 path: path.clone(),
                 allow: self.allow.clone(),
                 deny: self.deny.clone(),
@@ -596,6 +597,7 @@ fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -
                     Some(rule) => rule.header.push(line.clone()),
                     None => site.header_rules.push(HeaderRule {
                         path: path.clone(),
+                        conditions: Vec::new(),
                         header: vec![line.clone()],
                         always: false,
                     }),
@@ -629,6 +631,7 @@ fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -
                             for path in &folder.patterns {
                                 site.header_rules.push(HeaderRule {
                                     path: path.clone(),
+                                    conditions: Vec::new(),
                                     header: vec![line.clone()],
                                     always: true,
                                 });
@@ -993,7 +996,12 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
         return Fate::missing(format!("`{to}` is no target of a redirect for `{from}` in Weir"));
     }
     site.redirects
-        .extend(rules.into_iter().map(|(from, to)| Redirect { from, to, status }));
+        .extend(rules.into_iter().map(|(from, to)| Redirect {
+            from,
+            to,
+            status,
+            ..Redirect::default()
+        }));
     differs.map_or(Fate::Carried, Fate::changed)
 }
 

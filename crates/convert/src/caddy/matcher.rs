@@ -1,5 +1,6 @@
-//! Matchers: which requests a directive of Caddy is for, as path patterns and networks.
+//! Matchers: which requests a directive of Caddy is for, as path patterns, networks and conditions.
 
+use crate::condition::{self, Compared, Sets};
 use crate::directive::Directive;
 use crate::pattern::pattern;
 use crate::value::network;
@@ -18,6 +19,7 @@ pub(super) struct Networks {
 pub(super) struct Matcher {
     pub(super) patterns: Vec<String>,
     pub(super) networks: Option<Networks>,
+    pub(super) conditions: Sets,
 }
 
 impl Matcher {
@@ -26,14 +28,14 @@ impl Matcher {
         Matcher {
             patterns: vec!["*".to_owned()],
             networks: None,
+            conditions: Sets::always(),
         }
     }
 
-    /// Whether all paths match.
+    /// Whether all requests match, whatever network they are from.
     pub(super) fn is_everything(&self) -> bool {
-        self.patterns
-            .iter()
-            .any(|pattern| pattern == "*" || pattern == "/*")
+        let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
+        self.conditions.is_always() && self.patterns.iter().any(is_all)
     }
 }
 
@@ -57,7 +59,11 @@ pub(super) fn of(
             None => Err(format!("`{name}` is not defined")),
         },
         path if path.starts_with('/') && strip.is_some() => Err(STRIPPED.to_owned()),
-        path if path.starts_with('/') => Ok((of_paths(&args[..1])?, 1)),
+        path if path.starts_with('/') => {
+            let conditions = around.conditions.clone();
+            let paths = of_paths(&args[..1])?;
+            Ok((Matcher { conditions, ..paths }, 1))
+        }
         _ => Ok((around.clone(), 0)),
     }
 }
@@ -69,6 +75,7 @@ fn of_paths(paths: &[String]) -> Result<Matcher, String> {
         Some(patterns) if !patterns.is_empty() => Ok(Matcher {
             patterns,
             networks: None,
+            conditions: Sets::always(),
         }),
         _ => Err("a path of Weir has at most one `*`".to_owned()),
     }
@@ -100,7 +107,10 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
     let mut matcher = Matcher {
         patterns: around.patterns.clone(),
         networks: around.networks.clone(),
+        conditions: around.conditions.clone(),
     };
+    // Several tests of one field mean any of them.
+    let mut fields: Vec<(String, Sets)> = Vec::new();
     let mut found = Err("it matches nothing".to_owned());
     for line in &lines {
         let args = &line.args;
@@ -125,8 +135,24 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             {
                 of_networks(&line.inner()[0].args, true).map(|networks| matcher.networks = Some(networks))
             }
+            ("header", name) if !args.is_empty() => of_header(args).map(|sets| {
+                let bare = name.trim_start_matches('!').to_ascii_lowercase();
+                match fields
+                    .iter_mut()
+                    .find(|(known, _)| *known == bare && !name.starts_with('!'))
+                {
+                    Some((_, known)) => *known = known.clone().or(sets),
+                    None => fields.push((bare, sets)),
+                }
+            }),
+            ("query" | "protocol" | "method", _) => of_request(&line.name, args)
+                .and_then(|sets| matcher.conditions.and(&sets))
+                .map(|sets| matcher.conditions = sets),
+            ("not", _) => not(line)
+                .and_then(|sets| matcher.conditions.and(&sets))
+                .map(|sets| matcher.conditions = sets),
             (other, _) => Err(format!(
-                "Weir chooses requests by path and network, not by `{other}`"
+                "Weir chooses requests by path, network, field, query, protocol and method, not by `{other}`"
             )),
         };
         found = read;
@@ -134,7 +160,103 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             break;
         }
     }
-    named.insert(definition.name.clone(), found.map(|()| matcher));
+    let conditions = fields
+        .iter()
+        .try_fold(matcher.conditions.clone(), |all, (_, sets)| all.and(sets));
+    let found = found.and(conditions).map(|conditions| Matcher {
+        conditions,
+        ..matcher
+    });
+    named.insert(definition.name.clone(), found);
+}
+
+/// The conditions of `header NAME [VALUE...]`; `!NAME` is a field that is absent.
+fn of_header(args: &[String]) -> Result<Sets, String> {
+    let name = args.first().map_or("", |name| name);
+    // Checks the name.
+    condition::of_value(("header", name.trim_start_matches('!')), Compared::Filled, false)?;
+    match (name.strip_prefix('!'), &args[1..]) {
+        (Some(name), []) => Ok(Sets::one(format!("not header {name}"))),
+        (Some(_), _) => Err("a field that is absent has no value".to_owned()),
+        (None, []) => Ok(Sets::one(format!("header {name}"))),
+        (None, values) => {
+            let each: Result<Vec<String>, String> = values
+                .iter()
+                .map(|value| Ok(format!("header {name}={}", starred(value)?)))
+                .collect();
+            Sets::any(each?).and(&Sets::always())
+        }
+    }
+}
+
+/// A value in which only a star at the beginning and at the end has a meaning.
+fn starred(value: &str) -> Result<String, String> {
+    condition::literal(value.trim_matches('*'))?;
+    Ok(value.to_owned())
+}
+
+/// The conditions of `query`, `protocol` and `method`.
+fn of_request(kind: &str, args: &[String]) -> Result<Sets, String> {
+    let wrong = || format!("`{kind} {}` has no form in Weir", args.join(" "));
+    match kind {
+        "protocol" => match args {
+            [scheme] if matches!(&**scheme, "http" | "https") => Ok(Sets::one(format!("scheme {scheme}"))),
+            _ => Err(wrong()),
+        },
+        "method" => args
+            .iter()
+            .map(|name| condition::of_method(Compared::Text(&name.to_ascii_uppercase()), false))
+            .reduce(|one, other| Ok(one?.or(other?)))
+            .unwrap_or_else(|| Err(wrong())),
+        _ => {
+            // Of one name, any value; of several names, each.
+            let mut names: Vec<(&str, Sets)> = Vec::new();
+            for arg in args {
+                let (name, value) = arg.split_once('=').ok_or_else(wrong)?;
+                condition::of_value(("query", name), Compared::Filled, false)?;
+                let one = match value {
+                    "*" => Sets::one(format!("query {name}")),
+                    value => Sets::one(format!("query {name}={}", condition::literal(value)?)),
+                };
+                match names.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, known)) => *known = known.clone().or(one),
+                    None => names.push((name, one)),
+                }
+            }
+            match names.is_empty() {
+                true => Err(wrong()),
+                false => names
+                    .iter()
+                    .try_fold(Sets::always(), |all, (_, sets)| all.and(sets)),
+            }
+        }
+    }
+}
+
+/// The conditions of `not`, around one matcher that is one condition or several alternatives.
+fn not(line: &Directive) -> Result<Sets, String> {
+    let (kind, args) = match (line.inner(), line.args.split_first()) {
+        ([one], _) => (&one.name, &one.args[..]),
+        ([], Some((kind, args))) => (kind, args),
+        _ => return Err("`not` around several matchers".to_owned()),
+    };
+    let sets = match kind.as_str() {
+        "header" => of_header(args)?,
+        "query" | "protocol" | "method" => of_request(kind, args)?,
+        other => return Err(format!("`not {other}`")),
+    };
+    let mut all = Sets::always();
+    for set in sets.iter() {
+        let [one] = &set[..] else {
+            return Err("`not` around several conditions".to_owned());
+        };
+        let opposite = match one.strip_prefix("not ") {
+            Some(bare) => bare.to_owned(),
+            None => format!("not {one}"),
+        };
+        all = all.and(&Sets::one(opposite))?;
+    }
+    Ok(all)
 }
 
 fn of_networks(args: &[String], is_outside: bool) -> Result<Networks, String> {

@@ -48,7 +48,7 @@ impl Draft {
         let site = &self.site;
         let is_more = site.root.is_some()
             || !site.mounts.is_empty()
-            || !(site.redirects.is_empty() && site.proxies.is_empty() && site.access.is_empty());
+            || !(site.redirects.is_empty() && site.proxies.is_empty() && site.all_access().is_empty());
         site.leads_home.is_some()
             && !self.is_secure
             && !is_more
@@ -510,6 +510,8 @@ fn leads_to_https(site: &Site, secure: &[String]) -> bool {
         .strip_prefix("https://")
         .and_then(|to| to.strip_suffix('*'));
     rule.from == "*"
+        && rule.conditions.is_empty()
+        && site.refusals.is_empty()
         && host.is_some_and(|host| secure.iter().any(|name| name == host))
         && site.proxies.is_empty()
         && site.root.is_none()

@@ -6,7 +6,7 @@ use crate::fate::Fate;
 use crate::model::{HeaderRule, Proxy, Site};
 use crate::report::Report;
 use crate::upstream;
-use crate::value::{field, quote, seconds};
+use crate::value::{field, list, quote, seconds};
 
 /// Most upstreams of one rule of Weir.
 const UPSTREAMS_MAX: usize = 64;
@@ -73,6 +73,9 @@ pub(super) fn read(
         // Without a path there is no check.
         rule.check.retain(|pair| !timeout.contains(pair));
     }
+    if rule.upstreams.is_empty() && !matcher.conditions.is_always() {
+        return Fate::missing(format!("no upstream is named here; {}", failures.join("; ")));
+    }
     if rule.upstreams.is_empty() {
         for path in &matcher.patterns {
             site.access.push(crate::model::Access::nobody(path));
@@ -95,13 +98,30 @@ pub(super) fn read(
         };
         rule.strip = strip && rule.path.contains('*');
         if !lines.is_empty() {
-            site.header_rules.push(HeaderRule {
+            let rules = matcher.conditions.iter().map(|conditions| HeaderRule {
                 path: rule.path.clone(),
+                conditions: conditions.clone(),
                 header: lines.clone(),
                 always: true,
             });
+            site.header_rules.extend(rules);
         }
-        site.proxies.push(rule);
+        for conditions in matcher.conditions.iter() {
+            let mut rule = rule.clone();
+            if conditions.is_empty() {
+                site.proxies.push(rule);
+                continue;
+            }
+            upstream::set(&mut rule, "if", &list(conditions));
+            // The first rule that applies decides.
+            let is_wider = |known: &Proxy| !known.keys.iter().any(|(key, _)| key == "if");
+            let at = site
+                .proxies
+                .iter()
+                .position(is_wider)
+                .unwrap_or(site.proxies.len());
+            site.proxies.insert(at, rule);
+        }
     }
     match (failures.is_empty(), changes.first()) {
         (false, _) => Fate::missing(format!("only in part: {}", failures.join("; "))),

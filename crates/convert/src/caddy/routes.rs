@@ -163,7 +163,8 @@ impl Routes<'_> {
                     self.report.add(&directive.at, &directive.shown(), Fate::Carried);
                     let before = self.site.proxies.len();
                     self.block(directive.inner(), &matcher, prefix.or(strip));
-                    if self.site.proxies.len() == before && !matcher.is_everything() {
+                    let is_always = matcher.conditions.is_always();
+                    if self.site.proxies.len() == before && !matcher.is_everything() && is_always {
                         self.own.extend(matcher.patterns.iter().cloned());
                     }
                 }
@@ -238,6 +239,22 @@ impl Routes<'_> {
         let arg = args.first().map_or("", |arg| arg);
         if matcher.networks.is_some() && !matches!(directive.name.as_str(), "respond" | "abort" | "error") {
             return Fate::missing("only access rules of Weir choose by network");
+        }
+        let has_conditions = matches!(
+            directive.name.as_str(),
+            "respond" | "abort" | "error" | "redir" | "header"
+        );
+        if !matcher.conditions.is_always() && !has_conditions {
+            let why = "of this directive, Weir has no rule with conditions";
+            let is_limit = matches!(
+                directive.name.as_str(),
+                "basic_auth" | "basicauth" | "forward_auth"
+            );
+            return if is_limit {
+                Fate::open(why)
+            } else {
+                Fate::missing(why)
+            };
         }
         match directive.name.as_str() {
             "root" => {
@@ -452,11 +469,13 @@ impl Routes<'_> {
             true => self.site.header_always.extend(lines),
             false => {
                 for path in matcher.patterns.iter().filter(|_| !is_empty) {
-                    self.site.header_rules.push(HeaderRule {
+                    let rules = matcher.conditions.iter().map(|conditions| HeaderRule {
                         path: path.clone(),
+                        conditions: conditions.clone(),
                         header: lines.clone(),
                         always: true,
                     });
+                    self.site.header_rules.extend(rules);
                 }
             }
         }
@@ -511,11 +530,14 @@ impl Routes<'_> {
             if !to.contains("{uri}") {
                 fate = Fate::changed("Weir appends the query of the request");
             }
-            self.site.redirects.push(Redirect {
+            let rules = matcher.conditions.iter().map(|conditions| Redirect {
                 from: from.clone(),
-                to: target,
+                conditions: conditions.clone(),
+                to: target.clone(),
                 status,
+                ..Redirect::default()
             });
+            self.site.redirects.extend(rules);
         }
         fate
     }
@@ -609,6 +631,17 @@ impl Routes<'_> {
     }
 
     fn deny(&mut self, matcher: &Matcher, status: u16) -> Fate {
+        if !matcher.conditions.is_always() {
+            if matcher.networks.is_some() {
+                return Fate::open(
+                    "the conditions of a rule are about the request, and networks are apart from them",
+                );
+            }
+            for path in &matcher.patterns {
+                self.site.refuse(path, &matcher.conditions, status);
+            }
+            return Access::fate_of_refusal(status);
+        }
         for path in &matcher.patterns {
             let mut rule = Access {
                 path: path.clone(),
@@ -653,7 +686,7 @@ impl Routes<'_> {
     /// # Errors
     /// There are too many.
     fn keep_own_paths(&mut self) -> Result<(), String> {
-        let redirects = self.site.redirects.iter().map(|rule| rule.from.clone());
+        let redirects = self.site.redirected().into_iter();
         let tried = self.site.tried.iter().map(|rule| rule.path.clone());
         let own: Vec<String> = redirects.chain(tried).chain(self.own.clone()).collect();
         self.site.keep_from_upstreams(&own)

@@ -142,6 +142,7 @@ impl Access {
             allow.push("all".to_owned());
         }
         model::Access {
+            conditions: Vec::new(),
             path: path.to_owned(),
             allow,
             deny,

@@ -1,5 +1,6 @@
 //! What a `location` says about its paths, as rules of a site.
 
+use super::condition;
 use super::goal::{self, Goal, Variables};
 use super::level::{self, Level};
 use super::place::Place;
@@ -179,6 +180,7 @@ fn location(
         for path in place.patterns.iter().filter(|_| !header.is_empty()) {
             header_rules.push(HeaderRule {
                 path: path.clone(),
+                conditions: Vec::new(),
                 header: header.clone(),
                 always,
             });
@@ -348,7 +350,10 @@ impl<'a> Own<'a> {
                 }
             }
             "if" => {
-                refuse(directive, "Weir has no conditions", cx.report);
+                let from = self.place.matches();
+                if let Err(why) = condition::apply(directive, &from, site, &cx.variables, cx.report) {
+                    refuse(directive, &why, cx.report);
+                }
                 return None;
             }
             "break" => Fate::unneeded("it ends the rewriting, which Weir does not have"),
@@ -505,6 +510,7 @@ pub(super) fn returns(
                     from: from.pattern.clone(),
                     to,
                     status,
+                    ..Redirect::default()
                 });
                 match keeps_query {
                     true => Fate::Carried,
@@ -558,7 +564,12 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
                         "Weir redirects to https with `https-redirect`, for all hosts or none",
                     );
                 };
-                site.redirects.push(Redirect { from, to, status });
+                site.redirects.push(Redirect {
+                    from,
+                    to,
+                    status,
+                    ..Redirect::default()
+                });
             }
             differs.map_or(Fate::Carried, Fate::changed)
         }

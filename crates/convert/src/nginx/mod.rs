@@ -2,6 +2,7 @@
 //! answers unknown hosts.
 
 mod access;
+mod condition;
 mod goal;
 mod level;
 mod limits;
@@ -234,7 +235,7 @@ fn server(
     for directive in block.inner() {
         let fate = match directive.name.as_str() {
             "if" => {
-                drafts.extend(condition(directive, &mut draft, &variables, server, report));
+                drafts.extend(conditional(directive, &mut draft, &variables, server, report));
                 continue;
             }
             "return" => match goal::of_return(directive.args.last().map_or("", |text| text), "*", &variables)
@@ -267,12 +268,7 @@ fn server(
         report.add(&directive.at, &directive.shown(), fate);
     }
     // nginx redirects by the server's own rules before it chooses a location.
-    let early: Vec<String> = draft
-        .site
-        .redirects
-        .iter()
-        .map(|rule| rule.from.clone())
-        .collect();
+    let early: Vec<String> = draft.site.redirected();
     let mut cx = Context {
         groups,
         variables,
@@ -290,7 +286,7 @@ fn server(
     draft.site.limits.extend(level.limits.of("/*"));
     // nginx sends the lines of a server with redirects, too; Weir sends only those of rules with `always`.
     let site = &mut draft.site;
-    if site.redirects.iter().any(|rule| rule.from == "*") {
+    if site.redirected().iter().any(|from| from == "*") {
         site.header_always.append(&mut site.header);
     } else if !site.header.is_empty() && !site.redirects.is_empty() {
         let why = "Weir sends them with files, not with redirects; a `[[header-rule]]` with `always = true` is for both";
@@ -360,7 +356,7 @@ fn names(directive: &Directive, names: &mut Vec<String>) -> Fate {
 }
 
 /// Reads `if (CONDITION) { return ... }` of a server.
-fn condition(
+fn conditional(
     block: &Directive,
     draft: &mut Draft,
     variables: &Variables,
@@ -384,14 +380,21 @@ fn condition(
         words.as_slice(),
         ["$scheme", "=", "http"] | ["$scheme", "!=", "https"] | ["$https", "=", ""]
     );
+    let mut as_rule = |report: &mut Report| {
+        let everything = [Match::plain("*")];
+        if let Err(why) = condition::apply(block, &everything, &mut draft.site, variables, report) {
+            location::refuse(block, &why, report);
+        }
+    };
     let ([one], true) = (inner.as_slice(), host.is_some() || is_scheme) else {
-        location::refuse(block, "Weir has no conditions but the host of a redirect", report);
+        as_rule(report);
         return None;
     };
     if !is_redirect(one) {
-        location::refuse(block, "Weir has no conditions but the host of a redirect", report);
+        as_rule(report);
         return None;
     }
+    let all_paths = variables;
     let variables = Variables {
         host: host.clone().or_else(|| variables.host.clone()),
         is_secure: variables.is_secure,
@@ -446,10 +449,13 @@ fn condition(
             };
             (fate, Some(host))
         }
-        (None, false) => (
-            Fate::missing("Weir redirects cleartext requests to the same URL with https only"),
-            None,
-        ),
+        (None, false) => {
+            let everything = [Match::plain("*")];
+            if let Err(why) = condition::apply(block, &everything, &mut draft.site, all_paths, report) {
+                location::refuse(block, &why, report);
+            }
+            return None;
+        }
     };
     let (fate, host) = fates;
     report.add(
@@ -513,6 +519,7 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
                         from: "*".to_owned(),
                         to: format!("https://{to}*"),
                         status: 301,
+                        ..Redirect::default()
                     }],
                     ..Site::default()
                 };
@@ -584,10 +591,10 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
 /// The host that a site redirects everything to, over https.
 fn leads(site: &Site) -> Option<String> {
     // What other locations do is more than a redirect.
-    if !site.proxies.is_empty() || !site.tried.is_empty() || !site.access.is_empty() {
+    if !site.proxies.is_empty() || !site.tried.is_empty() || !site.all_access().is_empty() {
         return None;
     }
-    let rule = site.redirects.first()?;
+    let rule = site.redirects.first().filter(|rule| rule.conditions.is_empty())?;
     let to = rule.to.strip_prefix("https://")?;
     let host = match rule.from.as_str() {
         "*" => to.strip_suffix('*'),
@@ -601,7 +608,7 @@ fn leads(site: &Site) -> Option<String> {
 fn is_only_redirect(site: &Site) -> bool {
     site.redirects
         .first()
-        .is_some_and(|rule| rule.from == "*" || rule.from == "/*")
+        .is_some_and(|rule| rule.conditions.is_empty() && (rule.from == "*" || rule.from == "/*"))
 }
 
 /// Chooses the site of unknown hosts and names the others.

@@ -158,8 +158,7 @@ impl Authority {
     /// What it has answered so far, as the server of the rule for this path.
     pub(super) fn report(&self, site: usize, access: &Access) -> DecisionReport {
         let server = self.url.upstream().to_string();
-        self.decisions
-            .report(site.to_string(), access.path.to_string(), server)
+        self.decisions.report(site.to_string(), access.shown(), server)
     }
 
     /// What is asked about a request. An unwritable head is an error.

@@ -18,7 +18,7 @@ mod users;
 mod verified;
 
 use crate::checked::{Answered, Checked, Guarded, Known, Unanswered, Vouched};
-use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
+use crate::config::{Access, Config, Facts, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
 use crate::credentials::Credentials;
 use crate::own_fields::is_among;
@@ -288,7 +288,8 @@ impl Gates {
     fn authority_of(&self, site: usize, access: &Access) -> Option<&Authority> {
         let url = access.auth.as_ref()?;
         let rules = self.sites.get(site)?.rules.iter();
-        let mut rules = rules.filter(|rule| rule.access.path == access.path);
+        let mut rules = rules
+            .filter(|rule| rule.access.path == access.path && rule.access.conditions == access.conditions);
         let is_it = |authority: &&Arc<Authority>| authority.is_at(url);
         rules.find_map(|rule| rule.authority.as_ref().filter(is_it).map(Arc::as_ref))
     }
@@ -315,11 +316,11 @@ impl Gates {
     /// What the rules of the site at this index mean for a request on its way to an upstream. Fields that servers set are
     /// kept back from every path of the site, as an application may believe them anywhere; credentials only if a server is
     /// asked about this path, as others may need those of the client.
-    pub(crate) fn guarded(&self, site: usize, head: &RequestHead<'_, '_>) -> Guarded {
+    pub(crate) fn guarded(&self, site: usize, facts: Facts<'_, '_, '_>) -> Guarded {
         let Some(gate) = self.sites.get(site).filter(|gate| gate.asks) else {
             return Guarded::default();
         };
-        let rules = self.covering(site, head);
+        let rules = self.covering(site, facts);
         let is_personal = rules.iter().any(|(_, access)| access.auth.is_some());
         let [everywhere, asked] = &gate.copied;
         let kept_back = if is_personal { asked } else { everywhere };
@@ -357,7 +358,11 @@ impl Gates {
         let Some(spelled) = spelling(raw) else {
             return Verdict::Malformed;
         };
-        let rules = gate.covering(raw, &spelled);
+        let facts = Facts {
+            head,
+            is_secured: sender.is_secured,
+        };
+        let rules = gate.covering(raw, &spelled, facts);
         if rules.is_empty() {
             return open();
         }
@@ -435,29 +440,67 @@ impl Gates {
 
 impl Gates {
     /// The rules that a request to the site at this index must satisfy, with their indexes.
-    pub(crate) fn covering(&self, site: usize, head: &RequestHead<'_, '_>) -> Vec<(usize, &Access)> {
+    pub(crate) fn covering(&self, site: usize, facts: Facts<'_, '_, '_>) -> Vec<(usize, &Access)> {
+        let (Some(gate), Some(raw)) = (self.sites.get(site), facts.head.target.path()) else {
+            return Vec::new();
+        };
+        let Some(spelled) = spelling(raw) else {
+            return Vec::new();
+        };
+        let rules = gate.covering(raw, &spelled, facts).into_iter();
+        rules.map(|at| (at, &gate.rules[at].access)).collect()
+    }
+
+    /// The rules with conditions, and their indexes, that may apply to requests for this path to the site at this index.
+    pub(crate) fn conditional(&self, site: usize, head: &RequestHead<'_, '_>) -> Vec<(usize, &Access)> {
         let (Some(gate), Some(raw)) = (self.sites.get(site), head.target.path()) else {
             return Vec::new();
         };
         let Some(spelled) = spelling(raw) else {
             return Vec::new();
         };
-        let rules = gate.covering(raw, &spelled).into_iter();
-        rules.map(|at| (at, &gate.rules[at].access)).collect()
+        // Whatever file answers.
+        let tried = gate.tries.iter().filter(|tries| tries.path.matches(&spelled));
+        let mut paths: Vec<Vec<u8>> = tried.flat_map(|tries| tries.all(&spelled)).collect();
+        gate.each_path(raw, &spelled, |path| paths.push(path.to_vec()));
+        let rules = gate.rules.iter().map(|rule| &rule.access).enumerate();
+        let may_apply = |(_, access): &(usize, &Access)| {
+            !access.conditions.is_empty() && paths.iter().any(|path| access.path.covers(path))
+        };
+        rules.filter(may_apply).collect()
     }
 }
 
 impl Gate {
     /// Indexes of the rules that a request for this path must satisfy, in order.
-    fn covering(&self, raw: &[u8], spelled: &[u8]) -> Vec<usize> {
-        let first = |path: &[u8]| self.rules.iter().position(|rule| rule.access.path.covers(path));
-        let mut rules: Vec<usize> = first(spelled).into_iter().collect();
+    fn covering(&self, raw: &[u8], spelled: &[u8], facts: Facts<'_, '_, '_>) -> Vec<usize> {
+        let first = |path: &[u8]| {
+            self.rules
+                .iter()
+                .position(|rule| rule.access.applies(path, facts))
+        };
+        let mut rules = Vec::new();
+        self.each_path(raw, spelled, |path| rules.extend(first(path)));
+        let tries = self.tries.iter().find(|tries| tries.applies(spelled, facts));
+        if let Some(tries) = tries {
+            rules.extend(tries.all(spelled).filter_map(|file| first(&file)));
+        }
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+
+    /// Visits the path of a request, and others that could answer it in any case.
+    fn each_path(&self, raw: &[u8], spelled: &[u8], mut visit: impl FnMut(&[u8])) {
+        visit(spelled);
         if raw != spelled {
             // Handlers are found by the path as received.
-            rules.extend(first(raw));
+            visit(raw);
         }
         // Some upstreams take an escaped slash for a slash.
-        rules.extend(with_slashes(raw).as_deref().and_then(first));
+        if let Some(path) = with_slashes(raw) {
+            visit(&path);
+        }
         // The content of a precompressed sibling is that of its file.
         let original = SIBLINGS.iter().find_map(|suffix| {
             let end = spelled.len().checked_sub(suffix.len())?;
@@ -465,18 +508,14 @@ impl Gate {
                 .eq_ignore_ascii_case(suffix)
                 .then(|| &spelled[..end])
         });
-        rules.extend(original.and_then(first));
+        if let Some(path) = original {
+            visit(path);
+        }
         if spelled.ends_with(b"/") {
-            let pages = self.index.iter().map(|name| [spelled, name].concat());
-            rules.extend(pages.filter_map(|page| first(&page)));
+            for name in &self.index {
+                visit(&[spelled, name].concat());
+            }
         }
-        let tries = self.tries.iter().find(|tries| tries.path.matches(spelled));
-        if let Some(tries) = tries {
-            rules.extend(tries.all(spelled).filter_map(|file| first(&file)));
-        }
-        rules.sort_unstable();
-        rules.dedup();
-        rules
     }
 }
 

@@ -365,7 +365,13 @@ fn another_server_decides_behind_network_and_password() {
             id: None,
             trace: None,
         };
-        let guarded = world.gates.guarded(0, &head);
+        let guarded = world.gates.guarded(
+            0,
+            Facts {
+                head: &head,
+                is_secured: true,
+            },
+        );
         (world.gates.verdict(0, &head, sender, known), guarded)
     };
     let mut known = Known::default();
@@ -429,4 +435,72 @@ fn another_server_decides_behind_network_and_password() {
     assert!(
         !guarded.is_personal && guarded.keeps_back("remote-user") && !guarded.keeps_back("Authorization")
     );
+}
+
+#[test]
+fn a_rule_with_a_condition_applies_to_what_meets_it() {
+    let world = world(
+        "[[access]]\npath = '/docs/*'\nif = 'header Authorization=k'\nallow = 'all'\n\
+         [[access]]\npath = '*.html'\nif = 'scheme http'\ndeny = 'all'\nstatus = 410\n\
+         [[access]]\npath = '/docs/*'\ndeny = 'all'\nstatus = 404\n\
+         [[access]]\nallow = 'all'\n",
+    );
+    for (path, authorization, status) in [
+        ("/docs/a", &[][..], 404),
+        ("/docs/a", &[&b"k"[..]], 0),
+        ("/docs/a", &[b"l"], 404),
+        // Two lines are another value.
+        ("/docs/a", &[b"k", b"k"], 404),
+        ("/DOCS", &[b"k"], 0),
+        ("/a.html", &[], 410),
+        // The index of the directory, and the file that is compressed.
+        ("/docs/", &[b"k"], 0),
+        ("/docs/", &[], 410),
+        ("/x/", &[], 410),
+        ("/a.html.gz", &[], 410),
+        ("/docs%2Fa", &[], 404),
+        ("/x", &[], 0),
+    ] {
+        let verdict = ask(&world, path, authorization, FAR, false);
+        let found = match &verdict {
+            Verdict::Open(admitted) => {
+                assert!(admitted.is_ruled, "{path}");
+                0
+            }
+            Verdict::Refused(refused) => refused.as_u16(),
+            _ => panic!("{verdict:?}"),
+        };
+        assert_eq!(found, status, "{path} {authorization:?}");
+    }
+}
+
+#[test]
+fn rules_whose_conditions_matter_to_a_path_are_found() {
+    let world = world(
+        "[[try-files]]\npath = '/t*'\nfiles = ['/docs/*']\n\
+         [[access]]\npath = '/docs/*'\nif = 'header X'\nallow = 'all'\n\
+         [[access]]\npath = '*.html'\nif = 'header Y'\ndeny = 'all'\n\
+         [[access]]\npath = '/docs/*'\ndeny = 'all'\n[[access]]\nallow = 'all'\n",
+    );
+    for (path, expected) in [
+        ("/a", &[][..]),
+        ("/docs/a", &[0]),
+        ("/DOCS", &[0]),
+        ("/docs%2Fa", &[0]),
+        ("/docs/", &[0, 1]),
+        ("/a.html.gz", &[1]),
+        ("/ta", &[0]),
+    ] {
+        let head = RequestHead {
+            method: Method::Get,
+            method_name: "GET",
+            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
+            target_raw: path.as_bytes(),
+            protocol: Protocol::Http11,
+            fields: Fields::EMPTY,
+        };
+        let found = world.gates.conditional(0, &head);
+        let found: Vec<usize> = found.into_iter().map(|(at, _)| at).collect();
+        assert_eq!(found, expected, "{path}");
+    }
 }

@@ -4,6 +4,7 @@
 //! are asked elsewhere.
 
 use super::auth::AuthUrl;
+use super::condition::{Conditions, Facts};
 use super::pattern::PathPattern;
 use super::upstream::ProxyTls;
 use super::values;
@@ -52,6 +53,9 @@ pub struct Access {
     /// The rule applies to matching paths and to those below them.
     #[serde(default)]
     pub path: PathPattern,
+    /// What requests must have for the rule to apply; the next rule that covers the path applies to others.
+    #[serde(default, rename = "if")]
+    pub conditions: Conditions,
     /// Networks whose clients are admitted; all others are not. Empty: all but `deny`.
     #[serde(default, deserialize_with = "networks")]
     pub allow: Vec<Network>,
@@ -235,6 +239,16 @@ pub(super) fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, 
 }
 
 impl Access {
+    /// Whether the rule applies to a request whose path, or another one that could answer it, is this one.
+    pub(crate) fn applies(&self, path: &[u8], facts: Facts<'_, '_, '_>) -> bool {
+        self.path.covers(path) && self.conditions.hold(facts)
+    }
+
+    /// Its paths and conditions, as reports show it.
+    pub(crate) fn shown(&self) -> String {
+        self.conditions.after(&self.path)
+    }
+
     /// Whether the client's network is admitted: the longest matching prefix decides. `peer` must be canonical.
     pub(crate) fn admits(&self, peer: IpAddr) -> bool {
         let longest = |networks: &[Network]| networks.iter().filter_map(|one| one.matches(peer)).max();
@@ -267,7 +281,7 @@ impl Access {
         let is_open = self.htpasswd.is_none() && self.auth.is_none();
         if allow.is_empty() && deny.is_empty() && is_open {
             return Err(format!(
-                "the rule for `{path}` has no condition; set `allow`, `deny`, `htpasswd` or `auth`; `allow = \"all\"` admits \
+                "the rule for `{path}` sets no requirement; set `allow`, `deny`, `htpasswd` or `auth`; `allow = \"all\"` admits \
                  everyone"
             ));
         }
@@ -389,7 +403,9 @@ pub(super) fn validate(rules: &[Access]) -> Result<(), String> {
     }
     for (at, rule) in rules.iter().enumerate() {
         rule.validate()?;
-        if rule.covers_all()
+        validate_conditions(rule, (&rules[..at], &rules[at + 1..]))?;
+        if rule.conditions.is_empty()
+            && rule.covers_all()
             && let Some(next) = rules.get(at + 1)
         {
             return Err(format!(
@@ -399,6 +415,29 @@ pub(super) fn validate(rules: &[Access]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Checks that a rule with conditions is followed by one that says what holds without them: otherwise all paths of the rule would
+/// be open to clients that leave out a field.
+fn validate_conditions(rule: &Access, (before, behind): (&[Access], &[Access])) -> Result<(), String> {
+    let is_always = |other: &&Access| other.conditions.is_empty() && other.path.covers_all_of(&rule.path);
+    let Access { path, conditions, .. } = rule;
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    if let Some(other) = before.iter().find(is_always) {
+        return Err(format!(
+            "the rule for `{path}` with `if` never applies, because `{}` before it has no `if` and covers its paths; put it first",
+            other.path
+        ));
+    }
+    match behind.iter().any(|other| is_always(&other)) {
+        true => Ok(()),
+        false => Err(format!(
+            "no rule says who may request `{path}` if `{conditions}` does not hold; put a rule for `{path}` without `if` behind \
+             this one: `deny = \"all\"`, or `allow = \"all\"` if everyone may"
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -495,10 +534,44 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_says_what_holds_without_its_conditions() {
+        let check = |rules: &[&str]| {
+            let rules: Vec<Access> = rules.iter().map(|text| read(text).unwrap()).collect();
+            validate(&rules)
+        };
+        let staff = "path = '/a/*'\nif = 'cookie staff'\nallow = 'all'";
+        for (rules, advice) in [
+            (&[staff][..], "without `if` behind"),
+            (&[staff, "path = '/a/b/*'\ndeny = 'all'"], "without `if` behind"),
+            (&[staff, "path = '*.html'\ndeny = 'all'"], "without `if` behind"),
+            (
+                &[staff, "if = 'not cookie staff'\ndeny = 'all'"],
+                "without `if` behind",
+            ),
+            (&["deny = 'all'\npath = '/a'", staff], "never applies"),
+            (
+                &["path = '/A/*'\ndeny = 'all'", staff, "deny = 'all'"],
+                "never applies",
+            ),
+        ] {
+            let why = check(rules).unwrap_err();
+            assert!(why.contains(advice) && why.contains("`/a/*`"), "{rules:?}: {why}");
+        }
+        for rules in [
+            &[staff, "path = '/a/*'\ndeny = 'all'"][..],
+            &[staff, "path = '/x'\ndeny = 'all'", "path = '/a'\nallow = 'all'"],
+            // A rule for all paths with a condition does not hide the next ones.
+            &["if = 'header X'\ndeny = 'all'", staff, "deny = 'all'"],
+        ] {
+            assert_eq!(check(rules), Ok(()), "{rules:?}");
+        }
+    }
+
+    #[test]
     fn rules_without_effect_are_rejected() {
         for (text, advice) in [
-            ("path = '/a'", "no condition"),
-            ("path = '/a'\nallow = []", "no condition"),
+            ("path = '/a'", "no requirement"),
+            ("path = '/a'\nallow = []", "no requirement"),
             (
                 "path = '/a'\nallow = '::1'\ndeny = ['::1']",
                 "allows and denies `::1/128`",

@@ -1,5 +1,6 @@
 //! Field lines for responses to certain paths.
 
+use super::condition::Conditions;
 use super::pattern::PathPattern;
 use super::values::FieldLine;
 use serde::Deserialize;
@@ -11,6 +12,9 @@ pub struct HeaderRule {
     /// Matches the path of the request, or of the file that answers it (an index).
     #[serde(default)]
     pub path: PathPattern,
+    /// What requests must have for the rule to apply.
+    #[serde(default, rename = "if")]
+    pub conditions: Conditions,
     /// Field lines, each as `Name: value`. They replace lines of the same name from earlier rules and from the top
     /// level.
     pub header: Vec<FieldLine>,

@@ -20,6 +20,7 @@ mod access;
 mod admin;
 mod auth;
 mod behavior;
+mod condition;
 mod content_type;
 mod cors;
 mod duration;
@@ -63,6 +64,8 @@ pub use auth::AuthUrl;
 pub use behavior::{
     Behavior, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LOCK_MICROS_MAX, LookupTime, WRITE_MICROS_MAX,
 };
+pub(crate) use condition::Facts;
+pub use condition::{Condition, Conditions};
 pub use content_type::ContentTypes;
 pub use cors::Cors;
 pub(crate) use cors::Grant;

@@ -6,10 +6,14 @@
 //! One star covers the needs of sites (`/old/*`, `*.css`, `/assets/*.js`), and both a match and its capture are
 //! obvious. More stars would need an order of preference.
 
+use super::values;
 use crate::path;
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
+
+/// Most exceptions of a rule: a request is compared with each of them.
+pub(super) const EXCEPTIONS_MAX: usize = 1000;
 
 /// A path pattern, in normalized spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +73,41 @@ impl PathPattern {
         let end = rest.len().checked_sub(after.len()).and_then(|at| rest.get(at..));
         start.eq_ignore_ascii_case(before)
             && end.is_some_and(|end| end.eq_ignore_ascii_case(after.as_bytes()))
+    }
+
+    /// Whether this pattern covers every path that `inner` covers. If the texts do not show it, the answer is no.
+    pub(super) fn covers_all_of(&self, inner: &PathPattern) -> bool {
+        if self.matches_all() {
+            return true;
+        }
+        let is_same = |one: Option<&String>, other: Option<&String>| match (one, other) {
+            (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
+            (None, None) => true,
+            _ => false,
+        };
+        if self.before.eq_ignore_ascii_case(&inner.before)
+            && is_same(self.after.as_ref(), inner.after.as_ref())
+        {
+            return true;
+        }
+        let begins = |text: &str| {
+            let start = inner.before.as_bytes().get(..text.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(text.as_bytes()))
+        };
+        match &self.after {
+            // All paths that begin like this, and the folder itself.
+            Some(after) if after.is_empty() => {
+                let folder = self.before.strip_suffix('/');
+                let is_folder = |folder: &str| inner.before.eq_ignore_ascii_case(folder);
+                begins(&self.before) || (!inner.has_star() && folder.is_some_and(is_folder))
+            }
+            Some(_) => false,
+            // The path itself and all below it.
+            None if self.before.ends_with('/') => {
+                inner.before.len() > self.before.len() && begins(&self.before)
+            }
+            None => begins(&format!("{}/", self.before)),
+        }
     }
 
     /// The pattern in normalized spelling. `None` if no normalized path can match it.
@@ -161,6 +200,35 @@ impl FromStr for PathPattern {
 impl<'de> Deserialize<'de> for PathPattern {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<PathPattern, D::Error> {
         String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// One pattern or a list of them.
+pub(super) fn several<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathPattern>, D::Error> {
+    values::one_or_several(
+        d,
+        "these are no path patterns; write a list, as in [\"/assets/*\", \"*.css\"]",
+    )
+}
+
+/// Validates the key `except` of a rule for the paths of `whole`, which is the value of this key.
+///
+/// # Errors
+/// Too many patterns, or one that leaves nothing of the rule.
+pub(super) fn validate_exceptions(
+    except: &[PathPattern],
+    (whole, key): (&PathPattern, &str),
+) -> Result<(), String> {
+    if except.len() > EXCEPTIONS_MAX {
+        return Err(format!(
+            "`except` names more than {EXCEPTIONS_MAX} patterns; combine some"
+        ));
+    }
+    match except.iter().find(|one| *one == whole) {
+        Some(all) => Err(format!(
+            "`except` names `{all}`, which is all of `{key}`; remove it, or the rule"
+        )),
+        None => Ok(()),
     }
 }
 
@@ -265,6 +333,45 @@ mod tests {
         ] {
             let parsed: PathPattern = pattern.parse().unwrap();
             assert_eq!(parsed.covers(path.as_bytes()), covered, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn a_wider_pattern_covers_all_of_a_narrower_one() {
+        for (outer, inner, covered) in [
+            ("/*", "/a", true),
+            ("*", "*.php", true),
+            ("/*", "*.php", true),
+            ("/a*", "*.php", false),
+            ("/a/*", "/a/*", true),
+            ("/A/*", "/a/b/*", true),
+            ("/a/*", "/a", true),
+            ("/a/*", "/a*", false),
+            ("/a/*", "/ab", false),
+            ("/a", "/a/*", true),
+            ("/a", "/a/b*c", true),
+            ("/a", "/a*", false),
+            ("/a", "/ab", false),
+            ("/a/", "/a/*", false),
+            ("/a/", "/a/b", true),
+            ("/a*", "/ab/c", true),
+            ("/a*", "/a", true),
+            ("*.php", "*.PHP", true),
+            ("*.php", "/a.php", false),
+            ("/", "/a", true),
+        ] {
+            let [one, other]: [PathPattern; 2] = [outer, inner].map(|text| text.parse().unwrap());
+            assert_eq!(one.covers_all_of(&other), covered, "{outer} {inner}");
+            // No path contradicts it.
+            let paths = [
+                "/", "/a", "/a/", "/A/b", "/ab", "/ab/c", "/a.php", "/x.php/y", "/a/bc", "/x",
+            ];
+            for path in paths.map(str::as_bytes) {
+                assert!(
+                    !covered || !other.covers(path) || one.covers(path),
+                    "{outer} {inner}"
+                );
+            }
         }
     }
 

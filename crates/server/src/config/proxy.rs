@@ -3,7 +3,8 @@
 //! Rules match a path in its normalized spelling, as redirects do, and are tried in order. Decides what the target of the passed
 //! request is; `upstream` knows which addresses are valid, and `crate::proxy` passes the request.
 
-use super::pattern::PathPattern;
+use super::condition::{Conditions, Facts};
+use super::pattern::{self, PathPattern};
 use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
 use super::upstream::{ProxyTls, UpstreamAddress};
@@ -39,9 +40,6 @@ const RESOLVE_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Longest time between two lookups of a host name.
 const RESOLVE_INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
-/// Most exceptions of a rule: a request is compared with each of them.
-const EXCEPTIONS_MAX: usize = 1000;
-
 /// Most requests at a time on one connection.
 pub(crate) const STREAMS_MAX: u32 = 1_000;
 
@@ -55,8 +53,11 @@ pub struct Proxy {
     /// Paths that are passed on.
     pub path: PathPattern,
     /// Paths that this rule does not pass on although `path` matches them: one pattern or a list.
-    #[serde(default, deserialize_with = "patterns")]
+    #[serde(default, deserialize_with = "pattern::several")]
     pub except: Vec<PathPattern>,
+    /// What requests must have for the rule to apply.
+    #[serde(default, rename = "if")]
+    pub conditions: Conditions,
     /// Which requests for these paths are passed on.
     #[serde(default)]
     pub when: When,
@@ -220,6 +221,7 @@ impl Proxy {
         Proxy {
             path,
             except: Vec::new(),
+            conditions: Conditions::default(),
             when: When::default(),
             upstreams,
             balance: Policy::default(),
@@ -281,16 +283,7 @@ impl Proxy {
             return Err(format!("`buffer` is too large; the maximum is {BUFFER_MAX}"));
         }
         self.request_header.validate()?;
-        if self.except.len() > EXCEPTIONS_MAX {
-            return Err(format!(
-                "`except` names more than {EXCEPTIONS_MAX} patterns; combine some"
-            ));
-        }
-        if let Some(all) = self.except.iter().find(|one| **one == self.path) {
-            return Err(format!(
-                "`except` names `{all}`, which is all of `path`; remove it, or the rule"
-            ));
-        }
+        pattern::validate_exceptions(&self.except, (&self.path, "path"))?;
         if !self.weights.is_empty() && self.weights.len() != self.upstreams.len() {
             return Err(format!(
                 "`weights` has {} numbers for {} upstreams; write one for each",
@@ -362,6 +355,16 @@ impl Proxy {
     /// Whether the rule covers `path`, in normalized spelling: `path` of the rule matches it, and no exception does.
     pub(crate) fn covers(&self, path: &[u8]) -> bool {
         self.path.matches(path) && !self.except.iter().any(|one| one.matches(path))
+    }
+
+    /// Whether the rule applies to a request for `path`, in normalized spelling.
+    pub(crate) fn applies(&self, path: &[u8], facts: Facts<'_, '_, '_>) -> bool {
+        self.covers(path) && self.conditions.hold(facts)
+    }
+
+    /// Its paths and conditions, as reports show it.
+    pub(crate) fn shown(&self) -> String {
+        self.conditions.after(&self.path)
     }
 
     /// The target for an upstream if the rule covers `path`, in normalized spelling. `raw` is the path as received; it is
@@ -566,14 +569,6 @@ impl FromStr for ProxyFlag {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyFlag(pub Vec<Proxy>);
 
-/// One pattern or a list of them.
-fn patterns<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathPattern>, D::Error> {
-    values::one_or_several(
-        d,
-        "these are no path patterns; write a list, as in [\"/assets/*\", \"*.css\"]",
-    )
-}
-
 fn upstreams<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<UpstreamAddress>, D::Error> {
     let texts = Vec::<String>::deserialize(d)?;
     if texts.is_empty() || texts.len() > UPSTREAMS_MAX {
@@ -663,6 +658,7 @@ mod tests {
             let why = read(more).unwrap_err();
             assert!(why.contains(said), "{more}: {why}");
         }
+        use super::super::pattern::EXCEPTIONS_MAX;
         let except = |count: usize| {
             let paths: Vec<String> = (0..count).map(|at| format!("\"/a/{at}\"")).collect();
             read(&format!("except = [{}]", paths.join(", ")))

@@ -4,7 +4,8 @@
 //! empty ones are resolved, as in a file lookup. So no spelling of a path avoids its rule. Decides where a path
 //! redirects to; does not know which files exist.
 
-use super::pattern::PathPattern;
+use super::condition::{Conditions, Facts};
+use super::pattern::{self, PathPattern};
 use crate::path;
 use http_semantics::status::Status;
 use serde::{Deserialize, Deserializer, de};
@@ -16,6 +17,10 @@ const HOPS_MAX: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     from: PathPattern,
+    /// Paths that are not redirected although `from` matches them.
+    except: Vec<PathPattern>,
+    /// What requests must have to be redirected.
+    conditions: Conditions,
     to: Place,
     status: Status,
 }
@@ -115,14 +120,44 @@ impl Redirect {
         };
         Ok(Redirect {
             from,
+            except: Vec::new(),
+            conditions: Conditions::default(),
             to: Place::of(to),
             status,
         })
     }
 
-    /// The status of the redirect if this path, spelled by [`spelling`], is redirected.
-    pub(crate) fn applies(&self, path: &[u8]) -> Option<Status> {
-        self.from.matches(path).then_some(self.status)
+    /// The same, without these paths and for requests that meet these conditions.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the exceptions.
+    fn limited(self, except: Vec<PathPattern>, conditions: Conditions) -> Result<Redirect, String> {
+        pattern::validate_exceptions(&except, (&self.from, "from"))?;
+        Ok(Redirect {
+            except,
+            conditions,
+            ..self
+        })
+    }
+
+    /// Whether requests for this path, spelled by [`spelling`], are redirected if they meet the conditions.
+    pub(crate) fn covers(&self, path: &[u8]) -> bool {
+        self.from.matches(path) && !self.except.iter().any(|one| one.matches(path))
+    }
+
+    /// The status of the redirect if a request for this path, spelled by [`spelling`], is redirected.
+    pub(crate) fn applies(&self, path: &[u8], facts: Facts<'_, '_, '_>) -> Option<Status> {
+        (self.covers(path) && self.conditions.hold(facts)).then_some(self.status)
+    }
+
+    /// What requests must have to be redirected.
+    pub(crate) fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// The pattern of the paths.
+    pub(crate) fn from(&self) -> &PathPattern {
+        &self.from
     }
 
     /// Appends the target for `path`, which must be spelled by [`spelling`]. The query of the request follows that of
@@ -152,15 +187,17 @@ impl Redirect {
         out.extend_from_slice(self.to.fragment.as_bytes());
     }
 
-    /// The path of this site that `path` is redirected to; `None` if the target is an address.
-    fn next(&self, path: &[u8]) -> Option<Vec<u8>> {
+    /// The path of this site that `path` is redirected to, and what the target adds to the query; `None` if the target is an
+    /// address.
+    fn next(&self, path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         if !self.to.before.starts_with('/') {
             return None;
         }
         let mut to = Vec::new();
         self.to.write(self.from.captures(path)?, &mut to);
         let end = to.iter().position(|&b| b == b'?').unwrap_or(to.len());
-        spelling(&to[..end])
+        let query = to.get(end + 1..).unwrap_or_default().to_vec();
+        Some((spelling(&to[..end])?, query))
     }
 }
 
@@ -171,7 +208,9 @@ pub(crate) fn spelling(raw: &[u8]) -> Option<Vec<u8>> {
     Some(spelled)
 }
 
-/// Checks that no request is redirected more than [`HOPS_MAX`] times. Only paths are followed, not addresses.
+/// Checks that no request is redirected more than [`HOPS_MAX`] times. Only paths are followed, not addresses. A request that meets
+/// the conditions of the first redirect meets only conditions of others that are the same, or that the query of a target makes
+/// true.
 ///
 /// # Errors
 /// The pattern of a rule and the first steps of the chain, as a sentence.
@@ -180,10 +219,17 @@ pub(super) fn all_end(rules: &[Redirect]) -> Result<(), String> {
         for star in ["", "x", "x/y"] {
             let example = rule.from.example(star);
             let mut way = Vec::new();
+            // What the targets have added to the query, which the client keeps.
+            let mut query = Vec::new();
             let mut path = spelling(example.as_bytes());
             while let Some(at) = path {
-                let taken = rules.iter().find(|rule| rule.applies(&at).is_some());
-                path = taken.and_then(|rule| rule.next(&at));
+                let holds = |other: &&Redirect| other.conditions.hold_given(&rule.conditions, &query);
+                let taken = rules.iter().filter(holds).find(|rule| rule.covers(&at));
+                let next = taken.and_then(|rule| rule.next(&at));
+                path = next.map(|(path, added)| {
+                    query = [&added, &b"&"[..], &query].concat();
+                    path
+                });
                 way.push(at);
                 if path.is_some() && way.len() > HOPS_MAX {
                     let shown: Vec<_> = way.iter().take(4).map(|at| String::from_utf8_lossy(at)).collect();
@@ -205,6 +251,10 @@ impl<'de> Deserialize<'de> for Redirect {
         #[serde(rename_all = "kebab-case", deny_unknown_fields)]
         struct Text {
             from: PathPattern,
+            #[serde(default, deserialize_with = "pattern::several")]
+            except: Vec<PathPattern>,
+            #[serde(default, rename = "if")]
+            conditions: Conditions,
             to: String,
             #[serde(default = "permanently")]
             status: u16,
@@ -212,8 +262,15 @@ impl<'de> Deserialize<'de> for Redirect {
         const fn permanently() -> u16 {
             301
         }
-        let Text { from, to, status } = Text::deserialize(d)?;
-        Redirect::new(from, &to, status).map_err(de::Error::custom)
+        let Text {
+            from,
+            except,
+            conditions,
+            to,
+            status,
+        } = Text::deserialize(d)?;
+        let redirect = Redirect::new(from, &to, status).map_err(de::Error::custom)?;
+        redirect.limited(except, conditions).map_err(de::Error::custom)
     }
 }
 
@@ -228,7 +285,7 @@ mod tests {
     fn goes(from: &str, to: &str, path: &str, query: Option<&str>) -> Option<String> {
         let redirect = redirect(from, to, 301).unwrap();
         let path = spelling(path.as_bytes())?;
-        redirect.applies(&path)?;
+        redirect.covers(&path).then_some(())?;
         let mut out = Vec::new();
         let plain = |text: &[u8], out: &mut Vec<u8>| out.extend_from_slice(text);
         redirect.location(&path, query.map(str::as_bytes), &mut out, plain);
@@ -319,6 +376,41 @@ mod tests {
     }
 
     #[test]
+    fn exceptions_are_not_redirected() {
+        let read = |except: &str| -> Result<Redirect, String> {
+            let text = format!("from = '*'\nto = 'https://a.test*'\nexcept = {except}");
+            toml::from_str(&text).map_err(|error| error.message().to_owned())
+        };
+        let rule = read("['/.well-known/*', '/b']").unwrap();
+        for (path, is_redirected) in [
+            ("/", true),
+            ("/.well-known", true),
+            ("/.well-known/acme-challenge/x", false),
+            ("/x/../.well-known/a", false),
+            ("/b", false),
+            ("/b/c", true),
+        ] {
+            assert_eq!(
+                rule.covers(&spelling(path.as_bytes()).unwrap()),
+                is_redirected,
+                "{path}"
+            );
+        }
+        assert!(read("'*'").unwrap_err().contains("all of `from`"));
+        assert!(read("1").unwrap_err().contains("no path patterns"));
+        let many = |count: usize| {
+            let all: Vec<String> = (0..count).map(|at| format!("'/{at}'")).collect();
+            read(&format!("[{}]", all.join(", ")))
+        };
+        assert!(many(pattern::EXCEPTIONS_MAX).is_ok());
+        assert!(
+            many(pattern::EXCEPTIONS_MAX + 1)
+                .unwrap_err()
+                .contains("more than 1000")
+        );
+    }
+
+    #[test]
     fn what_is_gone_is_no_redirect_and_the_error_says_where_to_put_it() {
         for status in [410, 451] {
             let error = redirect("/a/*", "/b", status).unwrap_err();
@@ -379,6 +471,55 @@ mod tests {
             &[("/b", "/c"), ("/a", "/b"), ("/b", "/a")],
         ] {
             assert_eq!(check(rules), Ok(()), "{rules:?}");
+        }
+        let read = |text: &str| {
+            #[derive(Deserialize)]
+            struct Rules {
+                redirect: Vec<Redirect>,
+            }
+            let tables: String = text
+                .split(';')
+                .map(|one| format!("[[redirect]]\n{one}\n"))
+                .collect();
+            let rules: Rules = toml::from_str(&tables.replace(", ", "\n")).unwrap();
+            all_end(&rules.redirect)
+        };
+        for (rules, is_endless) in [
+            ("from = '*', to = '/beta/*', if = 'cookie beta'", true),
+            (
+                "from = '*', to = '/beta*', if = 'cookie beta', except = '/beta/*'",
+                false,
+            ),
+            // The target makes the condition false, or true.
+            ("from = '/a', to = '/a?lang=de', if = 'not query lang'", false),
+            ("from = '/a', to = '/a?x=1', if = 'not query lang'", true),
+            (
+                "from = '/a', to = '/b?x'; from = '/b', to = '/a', if = 'query x'",
+                true,
+            ),
+            (
+                "from = '/a', to = '/b'; from = '/b', to = '/a', if = 'query x'",
+                true,
+            ),
+            (
+                "from = '/a', to = '/b'; from = '/b*', to = '/a', if = 'query x', except = '/b'",
+                false,
+            ),
+            // A request to /a has a cookie, and one to /b has none.
+            (
+                "from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'not cookie x'",
+                false,
+            ),
+            (
+                "from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a', if = 'cookie x'",
+                true,
+            ),
+            (
+                "from = '/a', to = '/b', if = 'cookie x'; from = '/b', to = '/a'",
+                true,
+            ),
+        ] {
+            assert_eq!(read(rules).is_err(), is_endless, "{rules}");
         }
         let chain: Vec<(String, String)> = (0..=HOPS_MAX)
             .map(|n| (format!("/{n}"), format!("/{}", n + 1)))

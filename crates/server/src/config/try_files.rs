@@ -2,6 +2,7 @@
 //!
 //! Decides which paths are tried; does not know which files exist.
 
+use super::condition::{Conditions, Facts};
 use super::pattern::PathPattern;
 use super::redirect::spelling;
 use super::values::site_path;
@@ -18,6 +19,9 @@ const FILES_MAX: usize = 8;
 pub struct TryFiles {
     /// Matches the path of the request.
     pub path: PathPattern,
+    /// What requests must have for the rule to apply.
+    #[serde(default, rename = "if")]
+    pub conditions: Conditions,
     /// Files in the order in which they are tried.
     pub files: Vec<Tried>,
     /// What becomes of a slash at the end of a path.
@@ -100,6 +104,11 @@ impl<'de> Deserialize<'de> for Tried {
 }
 
 impl TryFiles {
+    /// Whether the rule applies to a request for `spelled`, a path in normalized spelling.
+    pub(crate) fn applies(&self, spelled: &[u8], facts: Facts<'_, '_, '_>) -> bool {
+        self.path.matches(spelled) && self.conditions.hold(facts)
+    }
+
     /// Whether the file at this index is the path of the request itself.
     pub(crate) fn is_path(&self, at: usize) -> bool {
         matches!(self.files.get(at), Some(Tried::Path(suffix)) if suffix.is_empty())

@@ -127,14 +127,18 @@ impl Uploads {
         let text = self.path.text();
         for rule in access {
             if rule.path.covers(text.as_bytes()) {
-                return match rule.restricts() || self.open {
-                    true => Ok(()),
-                    false => Err(format!(
+                if !rule.restricts() && !self.open {
+                    return Err(format!(
                         "the access rule for `{}` admits everyone to `{path}`, where files can be changed; set `htpasswd`, \
                          `auth` or `allow` there, or `open = true` here",
                         rule.path
-                    )),
-                };
+                    ));
+                }
+                // Other requests get the next rule that covers the path.
+                match rule.conditions.is_empty() {
+                    true => return Ok(()),
+                    false => continue,
+                }
             }
             if rule.path.meets(&text) {
                 return Err(format!(
@@ -302,6 +306,31 @@ mod tests {
                 Some("admits everyone"),
             ),
             (vec!["path = '/dav/*'\nallow = 'all'"], true, None),
+            // Each rule that may apply has to restrict.
+            (
+                vec![
+                    "path = '/dav/*'\nallow = 'all'\nif = 'header X'",
+                    "path = '/dav/*'\nhtpasswd = 'u'",
+                ],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec![
+                    "path = '/dav/*'\nhtpasswd = 'u'\nif = 'header X'",
+                    "path = '/dav/*'\nallow = 'all'",
+                ],
+                false,
+                Some("admits everyone"),
+            ),
+            (
+                vec![
+                    "path = '/dav/*'\ndeny = 'all'\nif = 'header X'",
+                    "path = '/dav/*'\nhtpasswd = 'u'",
+                ],
+                false,
+                None,
+            ),
             (
                 vec!["path = '/other/*'\nhtpasswd = 'u'"],
                 false,

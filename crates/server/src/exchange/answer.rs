@@ -6,6 +6,7 @@
 use super::failure::{ALLOW, Failure};
 use super::multipart::Multipart;
 use crate::checked::Answered;
+use crate::conditional::Dependence;
 use crate::config::{Access, Redirect};
 use crate::context::Lines;
 use crate::entry::{Content, Representation, Resource};
@@ -95,6 +96,8 @@ pub(super) struct Composer<'e, 'b> {
     rules: &'e [Access],
     /// Rules for field lines, the index of the site in them, and the path of the request.
     field_rules: Option<(&'e FieldRules, usize, Option<&'b [u8]>)>,
+    /// What the answer owes to conditions of rules.
+    dependence: Option<Box<Dependence>>,
     /// Whether requests of other origins could get another answer.
     varies_by_origin: bool,
     /// Fields of the request that the answer depends on, in addition to those its representation names.
@@ -118,6 +121,7 @@ impl<'e, 'b> Composer<'e, 'b> {
             added,
             rules: &[],
             field_rules: None,
+            dependence: None,
             varies_by_origin: false,
             varies: &[],
         }
@@ -149,6 +153,26 @@ impl<'e, 'b> Composer<'e, 'b> {
         self
     }
 
+    /// Adds what the answer owes to conditions of rules.
+    #[cold]
+    pub(super) fn depending(self, dependence: Dependence) -> Composer<'e, 'b> {
+        Composer {
+            dependence: Some(Box::new(dependence)),
+            ..self
+        }
+    }
+
+    /// Adds what the answer, which has the content of a file, owes to header rules with conditions. Their lines are in place of
+    /// those for answers of every kind.
+    #[cold]
+    pub(super) fn depending_on_file(self, dependence: Dependence) -> Composer<'e, 'b> {
+        let before = self.dependence.map(|before| *before).unwrap_or_default();
+        Composer {
+            dependence: Some(Box::new(before.and(dependence))),
+            ..self
+        }
+    }
+
     /// Adds the id of the request.
     #[cold]
     pub(super) fn identified(mut self, id: &RequestId) -> Composer<'e, 'b> {
@@ -165,7 +189,11 @@ impl<'e, 'b> Composer<'e, 'b> {
     /// 200 with the whole representation.
     #[inline]
     pub(super) fn whole(self, resource: &Resource, representation: &'e Representation) -> Answer<'e> {
-        if self.varies.is_empty() && resource.recipe.is_none() && !self.varies_by_origin {
+        if self.varies.is_empty()
+            && resource.recipe.is_none()
+            && !self.varies_by_origin
+            && self.dependence.is_none()
+        {
             self.lines.more.extend(self.added.list());
             return Answer {
                 more: self.lines.more.list(),
@@ -356,13 +384,18 @@ impl<'e, 'b> Composer<'e, 'b> {
     #[inline]
     fn answer(self, status: Status, source: Source<'e>, len: u64) -> Answer<'e> {
         let Lines { head, more } = self.lines;
+        if let Some(dependence) = &self.dependence {
+            dependence.put_lines(head);
+        }
         // A single line names all of them, because some clients read only the first.
-        let with_origin;
-        let varies = match self.varies_by_origin {
-            false => self.varies,
-            true => {
-                with_origin = [self.varies, &["Origin"]].concat();
-                &with_origin
+        let mut with_more;
+        let varies = match (self.varies_by_origin, &self.dependence) {
+            (false, None) => self.varies,
+            (by_origin, dependence) => {
+                with_more = self.varies.to_vec();
+                with_more.extend(by_origin.then_some("Origin"));
+                with_more.extend(dependence.iter().flat_map(|one| one.fields()));
+                &with_more
             }
         };
         if !varies.is_empty() && !head.add_members("Vary", varies) {

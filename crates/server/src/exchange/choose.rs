@@ -21,10 +21,11 @@ use crate::access::{Check, Sender, Verdict};
 use crate::admission::Admission;
 use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::config::CacheLock;
+use crate::conditional::Dependence;
+use crate::config::{CacheLock, Facts, spelling};
 use crate::context::{Task, Work};
 use crate::counters::Counters;
-use crate::entry::{Answer as Kind, Entry, Missing};
+use crate::entry::{Answer as Kind, Entry, Missing, Resource};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::limits::Limits;
@@ -153,6 +154,17 @@ impl Exchange {
                 return Step::Answer(composer.preflight());
             }
         }
+        let facts = head.map(|head| Facts {
+            head,
+            is_secured: self.way.is_secured,
+        });
+        if let (false, Some(facts)) = (state.conditional.is_empty(), facts)
+            && state.handlers.of(facts.head).is_none()
+            && let Some(dependence) = of_request(state, site, facts)
+        {
+            composer = composer.depending(dependence);
+            self.is_conditional = true;
+        }
         if let (Start::Request, Some(head), false) = (start, head, state.gates.is_empty()) {
             if let Some(made) = unguarded(state, clock, hub, head, self.peer) {
                 return Step::Answer(composer.made(made));
@@ -220,6 +232,7 @@ impl Exchange {
         };
         let mut search = Search {
             head,
+            is_secured: self.way.is_secured,
             config: &state.hosts.place(site).config,
             proxies: (&state.proxies, site),
             ranges_max: state.ranges_max,
@@ -241,6 +254,7 @@ impl Exchange {
             }
         };
         let mut found = None;
+        let mut looked_at = None;
         let decision = loop {
             let (path, stage) = match next {
                 Next::Answer(decision) => break decision,
@@ -285,6 +299,7 @@ impl Exchange {
                 },
             };
             found = Some(at);
+            looked_at = Some(stage);
             let entry = match at {
                 Found::Given(entry) => entry,
                 Found::At(spot) => view.entry(spot),
@@ -334,7 +349,15 @@ impl Exchange {
             Found::Given(entry) => entry,
             Found::At(spot) => view.entry(spot),
         });
-        let composer = composer.varying(search.varies);
+        let mut composer = composer.varying(search.varies);
+        if state.conditional.has_header_rules(site)
+            && let (Some(facts), Some(stage), Decision::Send(pick, _)) = (facts, looked_at, &decision)
+            && let Some(resource) = entry.and_then(|entry| entry.answer.part(pick.part))
+            && let Some(dependence) = of_file(state, (site, facts), &search.path_of(stage), resource)
+        {
+            composer = composer.depending_on_file(dependence);
+            self.is_conditional = true;
+        }
         // Released for a moment, because the view could change until here.
         drop(whole_held);
         let held = match (cache_lock, entry) {
@@ -417,10 +440,16 @@ impl Exchange {
         }
     }
 
-    /// The answer; the same head gets another one from another client if an access rule covers its path.
+    /// The answer; the same head gets another one from another client if an access rule covers its path, and in another scheme if
+    /// a condition says so.
     #[inline]
     fn unsettled<'c>(&self, answer: Answer<'c>) -> Answer<'c> {
-        match self.is_ruled || self.is_cross_origin || self.seats.is_ruled() || self.id.is_some() {
+        match self.is_ruled
+            || self.is_conditional
+            || self.is_cross_origin
+            || self.seats.is_ruled()
+            || self.id.is_some()
+        {
             true => Answer {
                 settled: None,
                 ..answer
@@ -505,6 +534,30 @@ fn compose<'c>(
         What::Range(range) => composer.one_range(representation, range),
         What::Ranges(ranges) => composer.many_ranges(representation, ranges, rng),
     }
+}
+
+/// What an answer to a request owes to conditions of rules.
+#[cold]
+fn of_request(state: &State, site: usize, facts: Facts<'_, '_, '_>) -> Option<Dependence> {
+    let access = || state.gates.conditional(site, facts.head);
+    state.conditional.of_request(site, facts, access)
+}
+
+/// What an answer with a resource that was found at `path` owes to header rules with conditions.
+#[cold]
+fn of_file(
+    state: &State,
+    (site, facts): (usize, Facts<'_, '_, '_>),
+    path: &[u8],
+    resource: &Resource,
+) -> Option<Dependence> {
+    let asked = facts.head.target.path().and_then(spelling).unwrap_or_default();
+    let mut file = spelling(path).unwrap_or_default();
+    let index = &state.hosts.place(site).config.index;
+    if let Some(name) = resource.index.and_then(|at| index.get(usize::from(at))) {
+        crate::path::encode(name.as_bytes(), &mut file);
+    }
+    state.conditional.of_file(site, facts, (&asked, &file))
 }
 
 /// Looks a path up, and the part of a listing that the request names.

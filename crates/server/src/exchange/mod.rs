@@ -108,6 +108,8 @@ pub(crate) struct Exchange {
     is_due: bool,
     /// Whether an access rule covers the path. The answer then depends on the client.
     is_ruled: bool,
+    /// Whether the answer depends on conditions of rules, which no path shows.
+    is_conditional: bool,
     /// Whether a rule says what pages of other origins may do with the answer, which has lines of its own then.
     is_cross_origin: bool,
     /// The user whose password is right, or whom another server names.
@@ -147,6 +149,7 @@ impl Exchange {
             patience: None,
             is_due: false,
             is_ruled: false,
+            is_conditional: false,
             is_cross_origin: false,
             user: None,
             vouched: None,

@@ -4,7 +4,7 @@
 use super::accept;
 use super::choose::Stage;
 use super::failure::{Extra, Failure};
-use crate::config::{Config, Redirect, TrailingSlash, TryFiles, spelling};
+use crate::config::{Config, Facts, Redirect, TrailingSlash, TryFiles, spelling};
 use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
 use crate::listing::Query;
 use crate::proxy::{Found, Proxies};
@@ -87,6 +87,8 @@ pub(super) struct ToMake {
 /// The search for the answer to a request.
 pub(super) struct Search<'p> {
     pub(super) head: Option<&'p RequestHead<'p, 'p>>,
+    /// Whether the client used https.
+    pub(super) is_secured: bool,
     /// Configuration of the request's site.
     pub(super) config: &'p Config,
     /// Routes to upstreams, and the index of the request's site.
@@ -115,11 +117,11 @@ impl<'p> Search<'p> {
         };
         let path = head.target.path();
         if !self.config.redirect.is_empty()
-            && let Some(path) = path.and_then(spelling)
+            && let (Some(path), Some(facts)) = (path.and_then(spelling), self.facts())
         {
             let redirects = self.config.redirect.iter();
             if let Some((redirect, status)) = redirects
-                .filter_map(|one| Some((one, one.applies(&path)?)))
+                .filter_map(|one| Some((one, one.applies(&path, facts)?)))
                 .next()
             {
                 return Next::Answer(Decision::Moved(redirect, status, path[..].into()));
@@ -139,7 +141,17 @@ impl<'p> Search<'p> {
     fn tries(&self) -> Option<(&'p TryFiles, Vec<u8>)> {
         let spelled = self.head?.target.path().and_then(spelling)?;
         let mut rules = self.config.try_files.iter();
-        Some((rules.find(|rule| rule.path.matches(&spelled))?, spelled))
+        let facts = self.facts()?;
+        Some((rules.find(|rule| rule.applies(&spelled, facts))?, spelled))
+    }
+
+    /// What conditions of rules read of the request.
+    #[inline]
+    fn facts(&self) -> Option<Facts<'p, 'p, 'p>> {
+        self.head.map(|head| Facts {
+            head,
+            is_secured: self.is_secured,
+        })
     }
 
     /// The first step of a request for a site where other files answer some paths.
@@ -284,7 +296,7 @@ impl<'p> Search<'p> {
     #[cold]
     pub(super) fn route(&self) -> Option<Found> {
         let (proxies, site) = self.proxies;
-        proxies.without_file(site, self.head?)
+        proxies.without_file(site, self.facts()?)
     }
 
     /// Whether the request names a directory and has a route, which comes before the refusal to list the directory.

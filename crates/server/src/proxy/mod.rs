@@ -30,7 +30,7 @@ use self::cache::{Cache, Cached, Purges};
 use self::refresh::{Refresh, Refresher};
 use crate::access_log;
 use crate::checked::Vouched;
-use crate::config::{Config, Proxy, Redirect, When};
+use crate::config::{Config, Facts, Proxy, Redirect, When};
 use crate::hosts::Hosts;
 use crate::site::OpenError;
 use crate::uploads::{self, Service, Uploads};
@@ -84,7 +84,8 @@ impl Named {
 #[derive(Debug, Default)]
 struct Routes {
     all: Vec<Arc<Route>>,
-    /// The site's redirects, which come before routes of requests without a file; empty if there is no such route.
+    /// The site's redirects, which come before routes of requests without a file, and before all routes if they have
+    /// conditions; empty if none comes before a route.
     redirects: Vec<Redirect>,
 }
 
@@ -174,7 +175,7 @@ pub(crate) struct Tried {
 pub(crate) struct Forwarding {
     /// Number of its site: 0 is the top level, others are hosts in the order of the file.
     pub(crate) site: String,
-    /// Pattern of the rule.
+    /// Pattern of the rule, and its conditions if it has any.
     pub(crate) path: String,
     pub(crate) policy: Policy,
     /// Address and state of each upstream.
@@ -276,6 +277,7 @@ impl Proxies {
         let mut routes = |site: usize, config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
             let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            let have_conditions = config.redirect.iter().any(|rule| !rule.conditions().is_empty());
             let route = |rule: Proxy| {
                 let cache = cache_of(&rule)?;
                 Route::new(rule, &mut names, known, cache).map(Arc::new)
@@ -287,7 +289,7 @@ impl Proxies {
             all.extend(proxied);
             Ok(Routes {
                 all,
-                redirects: match is_behind_files {
+                redirects: match is_behind_files || have_conditions {
                     true => config.redirect.clone(),
                     false => Vec::new(),
                 },
@@ -354,7 +356,7 @@ impl Proxies {
             .filter(|(_, route)| route.uploads.is_none())
             .map(|(site, route)| Forwarding {
                 site: site.to_string(),
-                path: route.rule.path.to_string(),
+                path: route.rule.shown(),
                 policy: route.rule.balance,
                 upstreams: route
                     .rule
@@ -388,23 +390,28 @@ impl Proxies {
     /// The route of a request to the site at this index, if the request needs no file to be looked up. CONNECT and TRACE are
     /// never passed on: a tunnel could lead anywhere, and TRACE would show fields that this server adds.
     #[cold]
-    pub(crate) fn find(&self, site: usize, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
-        let (found, is_redirected) = self.first(site, head)?;
-        match found.route.rule.when {
-            When::Always => Some(found),
-            When::Missing => (!is_redirected && !asks_for_file(head, has_body)).then_some(found),
-        }
+    pub(crate) fn find(&self, site: usize, facts: Facts<'_, '_, '_>, has_body: bool) -> Option<Found> {
+        let (found, redirect) = self.first(site, facts)?;
+        let is_passed = match (redirect, found.route.rule.when) {
+            // Without conditions, a redirect is for what no upstream answers.
+            (Some(redirect), When::Always) => redirect.conditions().is_empty(),
+            (Some(_), When::Missing) => false,
+            (None, When::Always) => true,
+            (None, When::Missing) => !asks_for_file(facts.head, has_body),
+        };
+        is_passed.then_some(found)
     }
 
     /// The route of a request to the site at this index for which there is no file, if no earlier rule covers its path.
     #[cold]
-    pub(crate) fn without_file(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<Found> {
-        let (found, _) = self.first(site, head)?;
+    pub(crate) fn without_file(&self, site: usize, facts: Facts<'_, '_, '_>) -> Option<Found> {
+        let (found, _) = self.first(site, facts)?;
         (found.route.rule.when == When::Missing).then_some(found)
     }
 
-    /// The route of the first rule that covers the path, and whether a redirect applies to the path.
-    fn first(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<(Found, bool)> {
+    /// The route of the first rule that applies to the request, and the redirect that does.
+    fn first(&self, site: usize, facts: Facts<'_, '_, '_>) -> Option<(Found, Option<&Redirect>)> {
+        let head = facts.head;
         if head.protocol == Protocol::Http09 || matches!(head.method, Method::Connect | Method::Trace) {
             return None;
         }
@@ -413,14 +420,15 @@ impl Proxies {
         let path = crate::config::spelling(raw)?;
         let found = routes.all.iter().find_map(|route| {
             let target = route.rule.target(&path, raw, head.target.query())?;
+            route.rule.conditions.hold(facts).then_some(())?;
             Some(Found {
                 route: Arc::clone(route),
                 target,
                 vouched: None,
             })
         })?;
-        let is_redirected = routes.redirects.iter().any(|one| one.applies(&path).is_some());
-        Some((found, is_redirected))
+        let mut redirects = routes.redirects.iter();
+        Some((found, redirects.find(|one| one.applies(&path, facts).is_some())))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who is at the other end of a connection, whatever protocol it speaks, and whether its requests are answered at all.
 
 use crate::client_address::{From, Trusted};
-use crate::config::Parents;
+use crate::config::{Facts, Parents};
 use crate::connection_limit::unit;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure, Way};
@@ -108,6 +108,15 @@ impl Client {
         }
     }
 
+    /// What conditions of rules read of a request. The scheme is known only if a rule has a condition.
+    #[inline]
+    pub(super) fn facts<'a, 'b, 's>(&self, cx: &Cx, head: &'a RequestHead<'b, 's>) -> Facts<'a, 'b, 's> {
+        Facts {
+            head,
+            is_secured: !cx.state.conditional.is_empty() && self.used_https(cx, Asked::Request(head)),
+        }
+    }
+
     /// The request of HTTP/1 that was counted last.
     #[inline]
     pub(super) fn current(&self) -> Nth {
@@ -181,7 +190,7 @@ impl Client {
                 guarded: cx
                     .state
                     .gates
-                    .guarded(cx.state.hosts.index_of(head.authority()), head),
+                    .guarded(cx.state.hosts.index_of(head.authority()), self.facts(cx, head)),
                 ..from
             },
         }

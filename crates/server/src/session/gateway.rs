@@ -15,6 +15,7 @@ use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
 use crate::request_id::{Nth, RequestId};
+use crate::service::State;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
 use runtime::complaints;
@@ -60,13 +61,28 @@ pub(super) fn route(
         return None;
     }
     let vouched = guard::admit(cx, (client, nth), site, head, known).ok()?;
-    Some(cx.state.proxies.find(site, head, has_body)?.vouched(vouched))
+    let facts = client.facts(cx, head);
+    Some(cx.state.proxies.find(site, facts, has_body)?.vouched(vouched))
 }
 
 /// Lines of rules for the response of an upstream to this request, and that of its id if responses have one.
-pub(super) fn ruled(cx: &Cx, head: &RequestHead<'_, '_>, id: Option<&RequestId>) -> RuledLines {
+pub(super) fn ruled(
+    cx: &Cx,
+    client: &Client,
+    head: &RequestHead<'_, '_>,
+    id: Option<&RequestId>,
+) -> RuledLines {
     let site = cx.state.hosts.index_of(head.authority());
-    let lines = cx.state.field_rules.passed(site, head);
+    let mut lines = cx.state.field_rules.passed(site, head);
+    let State {
+        conditional, gates, ..
+    } = &*cx.state;
+    if !conditional.is_empty()
+        && let Some(dependence) =
+            conditional.of_request(site, client.facts(cx, head), || gates.conditional(site, head))
+    {
+        lines = lines.depending(&dependence);
+    }
     match id.filter(|_| cx.state.config.request_id_answer) {
         Some(id) => lines.identified(id),
         None => lines,

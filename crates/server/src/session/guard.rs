@@ -40,7 +40,7 @@ pub(super) fn stop(
     if let Verdict::Open(_) = verdict {
         return None;
     }
-    let found = cx.state.proxies.find(site, head, has_body)?;
+    let found = cx.state.proxies.find(site, client.facts(cx, head), has_body)?;
     Some(match verdict {
         Verdict::Open(_) => return None,
         Verdict::Check(check) => Stop::Check(check, found),

@@ -159,13 +159,22 @@ impl ReadmeRules {
 
     /// Whether whoever gets the listing of `directory` gets `file`, too. Both paths are in normalized spelling.
     pub(crate) fn admit(&self, directory: &[u8], file: &[u8]) -> bool {
-        let rule = |path| self.access.iter().position(|access| access.path.covers(path));
-        rule(file) == rule(directory)
+        // Whatever conditions a request meets, the same rule decides about both.
+        let covers_first = |path: &[u8]| -> Vec<usize> {
+            let mut covering = Vec::new();
+            for (at, access) in self.access.iter().enumerate() {
+                if access.path.covers(path) {
+                    covering.push(at);
+                    if access.conditions.is_empty() {
+                        break;
+                    }
+                }
+            }
+            covering
+        };
+        covers_first(file) == covers_first(directory)
             && !self.proxy.iter().any(|proxy| proxy.covers(file))
-            && !self
-                .redirect
-                .iter()
-                .any(|redirect| redirect.applies(file).is_some())
+            && !self.redirect.iter().any(|redirect| redirect.covers(file))
     }
 }
 
@@ -281,6 +290,48 @@ impl std::error::Error for OpenError {
             | OpenError::Uploads(_)
             | OpenError::Token(_)
             | OpenError::Replay(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_readme_is_for_whoever_gets_the_listing_whatever_conditions_hold() {
+        let admits = |rules: &str| {
+            let config = Config::from_toml(rules, "w.toml").unwrap();
+            ReadmeRules::of(&config).admit(b"/a/", b"/a/README.md")
+        };
+        let closed = "[[access]]\npath = '/a/*'\ndeny = 'all'\n";
+        for (rules, expected) in [
+            (String::new(), true),
+            (closed.to_owned(), true),
+            (
+                format!("[[access]]\npath = '/a/*'\nif = 'cookie c'\nallow = 'all'\n{closed}"),
+                true,
+            ),
+            // Some clients of the listing do not get the file.
+            (
+                "[[access]]\npath = '*.md'\nif = 'cookie c'\ndeny = 'all'\n[[access]]\nallow = 'all'\n"
+                    .to_owned(),
+                false,
+            ),
+            (
+                "[[redirect]]\nfrom = '*.md'\nto = '/x'\nif = 'cookie c'\n".to_owned(),
+                false,
+            ),
+            (
+                "[[redirect]]\nfrom = '*'\nto = 'https://b.test*'\nexcept = '/a/*'\n".to_owned(),
+                true,
+            ),
+            (
+                "[[proxy]]\npath = '*.md'\nif = 'cookie c'\nupstreams = ['http://127.0.0.1:1']\n".to_owned(),
+                false,
+            ),
+        ] {
+            assert_eq!(admits(&rules), expected, "{rules}");
         }
     }
 }

@@ -219,5 +219,5 @@ fn joined(old: &Resource, made: Representation) -> Resource {
         &makeable,
         old.configured.clone(),
     );
-    resource.composed_of(old.recipe.clone())
+    resource.composed_of(old.recipe.clone()).numbered(old.index)
 }

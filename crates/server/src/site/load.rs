@@ -486,7 +486,10 @@ impl Load {
             ));
         }
         let resource = Resource::new(Some(last_modified), representations, &makeable, configured);
-        found.answer = Answer::Resource(resource.composed_of(recipe));
+        let index = config.index.iter().position(|known| known.as_bytes() == name);
+        let index = index.filter(|_| self.path.ends_with(b"/"));
+        let index = index.and_then(|at| u8::try_from(at).ok());
+        found.answer = Answer::Resource(resource.composed_of(recipe).numbered(index));
         Ok(found)
     }
 

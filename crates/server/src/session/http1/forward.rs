@@ -113,7 +113,7 @@ impl Http1 {
             (None, Ok(forward)) => forward,
         };
         forward.seats = seats;
-        forward.ruled = gateway::ruled(cx, &request.semantics(), forward.id.as_ref());
+        forward.ruled = gateway::ruled(cx, &self.client, &semantics, forward.id.as_ref());
         let mut input = behind.to_vec();
         take_input(&mut forward, &mut input, &mut self.http, &cx.state.http_limits);
         let passed = Box::new(Passed {

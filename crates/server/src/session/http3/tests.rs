@@ -191,6 +191,43 @@ fn response(path: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_stored_response_is_not_repeated_for_requests_that_meet_other_conditions() {
+    let mut client = Client::with(|config| {
+        let route = |port: u16, condition: &str| -> Proxy {
+            let text = format!(
+                "path = '/api/*'\nupstreams = ['http://127.0.0.1:{port}']\ncache = true\n{condition}"
+            );
+            toml::from_str(&text).unwrap()
+        };
+        config.proxy = vec![route(1, "if = 'cookie beta'"), route(2, "")];
+        config.redirect = vec![toml::from_str("from = '/api/x'\nto = '/y'\nif = 'query go'").unwrap()];
+    });
+    // The first request to each upstream is passed on, and none after it, known or not.
+    for round in 0..4 {
+        for (path, fields) in [
+            ("/api/x", &[][..]),
+            ("/api/x", &[("cookie", "a=1"), ("cookie", "beta=1")]),
+        ] {
+            client.reconnect();
+            assert_eq!(client.get((path, fields)), round == 0, "{round}: {fields:?}");
+        }
+        client.reconnect();
+        assert!(
+            !client.get(("/api/x?go", &[("cookie", "beta=1")])),
+            "it is redirected"
+        );
+        let sent = &client.wire.sent[&0];
+        assert!(
+            memchr::memmem::find(sent, b"/y?go").is_some(),
+            "{}",
+            sent.escape_ascii()
+        );
+    }
+    let stored = client.rig.cx.state.proxies.cache_reports();
+    assert_eq!(stored.len(), 2, "each upstream has a cache of its own");
+}
+
+#[test]
 fn a_stored_response_is_repeated_as_a_lookup_would_answer() {
     for format in [LogFormat::Combined, LogFormat::Json] {
         for request in ASKED {

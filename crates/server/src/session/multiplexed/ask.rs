@@ -194,7 +194,7 @@ pub(in crate::session) fn pass(
         Some(
             match Forward::new(found, head, framing, &from, base, (cx.clock.now(), now)) {
                 Ok(mut forward) => {
-                    forward.ruled = gateway::ruled(cx, head, forward.id.as_ref());
+                    forward.ruled = gateway::ruled(cx, ask.client, head, forward.id.as_ref());
                     forward.seats = seats;
                     let check = check.map(|check| {
                         let mut exchange = ask.exchange(cx, Asked::Request(head), now);
@@ -312,7 +312,7 @@ fn upstream(
         if let Ok(mut forward) =
             Forward::new(*found, head, Framing::Empty, &from, base, (cx.clock.now(), now))
         {
-            forward.ruled = gateway::ruled(cx, head, forward.id.as_ref());
+            forward.ruled = gateway::ruled(cx, ask.client, head, forward.id.as_ref());
             forward.seats = seats;
             return Outcome::Pass(Box::new(forward));
         }

@@ -73,6 +73,46 @@ fn what_depends_on_more_than_the_head_is_never_kept() {
 }
 
 #[test]
+fn what_depends_on_a_condition_is_never_kept() {
+    for (table, rule) in [
+        ("redirect", "from = '/small*'\nto = '/'\nif = 'scheme https'"),
+        ("redirect", "from = '/small*'\nto = '/'\nif = 'cookie a'"),
+        (
+            "try-files",
+            "path = '/small*'\nfiles = ['/x', '$path']\nif = 'cookie a'",
+        ),
+        (
+            "header-rule",
+            "path = '*.png'\nheader = ['X-A: 1']\nif = 'not scheme http'",
+        ),
+        (
+            "access",
+            "path = '/small*'\ndeny = 'all'\nif = 'header X'\n[[access]]\nallow = 'all'",
+        ),
+    ] {
+        let text = format!("[[{table}]]\n{rule}\n");
+        let rules = Config::from_toml(&text, "w.toml").unwrap();
+        let mut rig = Rig::with(|config| {
+            config.redirect.clone_from(&rules.redirect);
+            config.try_files.clone_from(&rules.try_files);
+            config.header_rule.clone_from(&rules.header_rule);
+            config.access.clone_from(&rules.access);
+        });
+        for _ in 0..4 {
+            rig.send(HEADS[0].as_bytes());
+            assert!(rig.out.starts_with(b"HTTP/1.1 200"), "{text}");
+        }
+        assert_eq!(kept(&rig), 0, "{text}");
+        // Other paths of the site are.
+        let is_apart = table != "access";
+        for _ in 0..3 {
+            rig.send(b"GET /digits.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        assert_eq!(kept(&rig), usize::from(is_apart), "{text}");
+    }
+}
+
+#[test]
 fn a_known_head_is_known_on_every_connection_and_however_it_comes() {
     let mut rig = Rig::new();
     for _ in 0..3 {
