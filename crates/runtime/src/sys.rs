@@ -37,6 +37,7 @@ pub use capture::{
 };
 #[cfg(test)]
 pub(crate) use datagrams::leave_out_checksums;
+pub(crate) use datagrams::{attach_steering, detach_steering};
 pub use datagrams::{
     Address, Arrivals, Datagram, forbid_fragments, knows_segments, path_mtu, prepare_datagrams, probe_paths,
     send_datagrams,
