@@ -188,16 +188,29 @@ mod tests {
                 // The option is of the group, whichever socket it is set of.
                 steer(&sockets[processes], &forms(), processes).expect("a program");
                 for (client, by_hash) in &clients {
-                    for (worker, process) in [(0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (3, 0), (0, 9), (255, 255)] {
+                    for (worker, process) in
+                        [(0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (3, 0), (0, 9), (255, 255)]
+                    {
                         let named = usize::from(process) + usize::from(worker) * processes;
                         let wanted = if named < 3 { named } else { *by_hash };
-                        for datagram in [&[b'w', worker, process][..], &[b'l', b'o', b'n', b'g', 7, process, worker]] {
+                        for datagram in [
+                            &[b'w', worker, process][..],
+                            &[b'l', b'o', b'n', b'g', 7, process, worker],
+                        ] {
                             let got = receiver(client, &sockets, datagram);
                             assert_eq!(got, wanted, "{place} {processes} {datagram:?}");
                         }
                     }
                     // Too short, or of no form.
-                    for datagram in [&b"w"[..], b"w\x01", b"l", b"long", b"long\x07\x01", b"lone\x07\0\0", b"x\0\0\0"] {
+                    for datagram in [
+                        &b"w"[..],
+                        b"w\x01",
+                        b"l",
+                        b"long",
+                        b"long\x07\x01",
+                        b"lone\x07\0\0",
+                        b"x\0\0\0",
+                    ] {
                         assert_eq!(receiver(client, &sockets, datagram), *by_hash, "{datagram:?}");
                     }
                 }
