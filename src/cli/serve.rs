@@ -439,6 +439,12 @@ pub(crate) struct Flags {
           value_name = "WHETHER", value_parser = offered::<Http3>(), hide_possible_values = true, help_heading = "Files")]
     http3: Option<Http3>,
 
+    /// Has the kernel give each packet of HTTP/3 to the thread or worker process of its connection
+    /// (SO_ATTACH_REUSEPORT_CBPF), also after a client's address has changed [default: true]
+    #[arg(long, env = "WEIR_HTTP3_STEERING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL", help_heading = "Files")]
+    http3_steering: Option<bool>,
+
     /// Answers HTTP/0.9 requests (`GET /path` without a version) with the bare content
     #[arg(long, env = "WEIR_HTTP09", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
@@ -751,6 +757,7 @@ impl Flags {
             adapt,
             http2,
             http3,
+            http3_steering,
             http09,
             landlock,
             seccomp,

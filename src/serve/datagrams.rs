@@ -7,6 +7,10 @@
 //! With worker processes, each has sockets of its own at every address, and an inbox. The founder opens all of them before it
 //! forks, and keeps them: a process that takes the place of one that died has its sockets, inbox and number. It answers
 //! what still names the dead one's connections with a stateless reset (RFC 9000 section 10.3), so clients learn it at once.
+//!
+//! Where an address has several sockets, the kernel reads the worker from the connection ID ([`runtime::datagram::steer`]), and
+//! passing on is for what arrives elsewhere nevertheless. That is set when workers start, not with the sockets: until then, a
+//! predecessor's program holds, which may have other workers.
 
 use super::qlog::Qlog;
 use super::refused;
@@ -54,6 +58,44 @@ pub(super) struct Sockets {
     relays: Vec<Relay>,
     /// With worker processes, the way to the inbox of each, and the inbox.
     inboxes: Vec<(Relay, Relay)>,
+    /// Whether they are those of a service manager, so that other programs may have more at the address.
+    are_passed: bool,
+    steering: Steering,
+}
+
+/// What the kernel is told about the sockets of one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steering {
+    /// To read the worker from connection IDs.
+    On,
+    /// To choose by the addresses, whatever a predecessor told it.
+    Off,
+    /// Nothing: there is one socket, or other programs may have more at its address.
+    Unchanged,
+}
+
+impl Steering {
+    /// For so many sockets of one address. Those of a service manager may be some of many, of which other programs have the
+    /// rest: an index would lead to these.
+    fn of(is_wanted: bool, sockets: usize, are_passed: bool) -> Steering {
+        match is_wanted {
+            _ if sockets < 2 || are_passed => Steering::Unchanged,
+            true => Steering::On,
+            false => Steering::Off,
+        }
+    }
+
+    /// Tells the kernel, by any of the sockets of an address. Each of the `processes` that share the address may do so.
+    fn apply(self, socket: &UdpSocket, processes: usize) -> io::Result<()> {
+        match self {
+            Steering::On => datagram::steer(socket, &identifiers::forms(), processes),
+            Steering::Off => {
+                datagram::leave_to_hash(socket);
+                Ok(())
+            }
+            Steering::Unchanged => Ok(()),
+        }
+    }
 }
 
 impl Sockets {
@@ -103,7 +145,11 @@ pub(super) fn bind(
     let inherit::Forwarding {
         process,
         mut channels,
+        mut passed,
     } = std::mem::take(&mut given.forwarding);
+    if given.are_passed {
+        passed.extend(inherited.iter().map(|(address, _)| *address));
+    }
     let opened = match tls.filter(|_| is_wanted(config, tls, listeners)) {
         Some(tls) => open(config, tls, listeners, &mut inherited, process, count, qlog),
         None => Ok(Vec::new()),
@@ -119,6 +165,8 @@ pub(super) fn bind(
                 one.relays = here
                     .map(|(_, process, channel)| Relay::adopt(process, channel))
                     .collect();
+                one.are_passed = passed.contains(&address);
+                one.steering = Steering::of(config.http3_steering, one.sockets.len(), one.are_passed);
             }
             Ok(all)
         }
@@ -162,7 +210,7 @@ fn warn_of_unused(address: SocketAddr) {
     );
 }
 
-/// The same as [`bind`], with an error for `auto`, too, and without relays.
+/// The same as [`bind`], with an error for `auto`, too, without relays, and without steering.
 fn open(
     config: &Config,
     tls: &Tls,
@@ -224,6 +272,8 @@ fn open(
             sockets,
             relays: Vec::new(),
             inboxes: Vec::new(),
+            are_passed: false,
+            steering: Steering::Unchanged,
         });
     }
     Ok(all)
@@ -306,6 +356,7 @@ pub(super) fn connect(all: &mut [Sockets], count: usize) -> Result<inherit::Forw
     let numbers = || (0..count).filter_map(move |number| number_of(first, number));
     let successor = first.wrapping_add(NEXT);
     let mut channels = Vec::new();
+    let passed = passed(all);
     for one in all {
         let inboxes = numbers().map(Relay::inbox).collect::<io::Result<Vec<_>>>();
         one.inboxes = inboxes.map_err(|error| refused("channels between worker processes", &error))?;
@@ -320,6 +371,7 @@ pub(super) fn connect(all: &mut [Sockets], count: usize) -> Result<inherit::Forw
     Ok(inherit::Forwarding {
         process: successor,
         channels,
+        passed,
     })
 }
 
@@ -368,7 +420,14 @@ pub(super) fn share(all: &[Sockets], ends: &inherit::Forwarding) -> inherit::For
     inherit::Forwarding {
         process: ends.process,
         channels: channels.into_iter().filter_map(had).collect(),
+        passed: passed(all),
     }
+}
+
+/// The addresses whose sockets are those of a service manager.
+fn passed(all: &[Sockets]) -> Vec<SocketAddr> {
+    let passed = all.iter().filter(|one| one.are_passed);
+    passed.map(|one| one.address).collect()
 }
 
 fn complain(error: &io::Error) {
@@ -408,6 +467,7 @@ pub(super) struct Datagrams {
 struct Served {
     address: SocketAddr,
     shared: Arc<Shared>,
+    are_passed: bool,
     handle: Handle,
 }
 
@@ -418,6 +478,8 @@ impl Datagrams {
     /// `System`, if threads cannot be started; those already started end.
     pub(super) fn start(server: &Arc<Server>, all: Vec<Sockets>) -> Result<Datagrams, Failure> {
         let mut datagrams = Datagrams::default();
+        // The first of worker processes speaks for all.
+        let mut refuses = None;
         for of_one in all {
             let Sockets {
                 address,
@@ -425,8 +487,16 @@ impl Datagrams {
                 sockets,
                 relays,
                 inboxes,
+                are_passed,
+                steering,
             } = of_one;
             let shared = Arc::new(shared);
+            if let Some(socket) = sockets.first()
+                && let Err(error) = steering.apply(socket, inboxes.len().max(1))
+                && shared.process() & LAST == 0
+            {
+                refuses = Some(error);
+            }
             let others = Others {
                 programs: relays,
                 siblings: siblings(inboxes, shared.process()),
@@ -439,8 +509,15 @@ impl Datagrams {
             datagrams.served.push(Served {
                 address,
                 shared,
+                are_passed,
                 handle,
             });
+        }
+        if let Some(error) = refuses {
+            tracing::info!(
+                "threads and processes of HTTP/3 pass packets on to each other after a client's address has changed: the kernel does \
+                 not read connection IDs (SO_ATTACH_REUSEPORT_CBPF): {error}; Linux 4.5 and later can"
+            );
         }
         Ok(datagrams)
     }
@@ -488,7 +565,12 @@ impl Datagrams {
                 Err(error) => complain(&error),
             }
         }
-        inherit::Forwarding { process, channels }
+        let passed = self.served.iter().filter(|one| one.are_passed);
+        inherit::Forwarding {
+            process,
+            channels,
+            passed: passed.map(|one| one.address).collect(),
+        }
     }
 
     /// A successor receives from the sockets. Clients are told to go elsewhere, and requests under way are answered.
@@ -568,6 +650,30 @@ mod tests {
         let ways: Vec<u16> = own.ways.iter().map(Relay::process).collect();
         assert_eq!(ways, [0x0100, 0x0101, 0x0102]);
         assert!(siblings(Vec::new(), 0x0100).is_none());
+    }
+
+    #[test]
+    fn only_sockets_of_ours_that_share_an_address_are_steered() {
+        assert_eq!(Steering::of(true, 2, false), Steering::On);
+        assert_eq!(Steering::of(false, 2, false), Steering::Off);
+        for (is_wanted, sockets, are_passed) in [
+            (true, 1, false),
+            (true, 2, true),
+            (false, 2, true),
+            (false, 1, false),
+        ] {
+            let steering = Steering::of(is_wanted, sockets, are_passed);
+            assert_eq!(
+                steering,
+                Steering::Unchanged,
+                "{is_wanted} {sockets} {are_passed}"
+            );
+        }
+        // The kernel has no group for a socket that shares nothing, and says so.
+        let alone = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let applied = [Steering::On, Steering::Off, Steering::Unchanged]
+            .map(|steering| steering.apply(&alone, 1).is_ok());
+        assert_eq!(applied, [false, true, true]);
     }
 
     #[test]

@@ -403,46 +403,68 @@ fn two_upgrades_lose_no_connection(server: Server, pairs: &Pairs, large: &[u8], 
     line.stop();
 }
 
-/// A client's address may change: another NAT binding, another network.
+/// How many datagrams threads have handed to each other, and processes to each other.
+fn handed_over(server: &Server, pairs: &Pairs) -> [f64; 2] {
+    ["forwarded", "relayed"].map(|name| metric(server, pairs, &format!("weir_udp_{name}_total")))
+}
+
+/// Has a client's address change in the middle of an answer, as another NAT binding or another network does. The site has 4 MiB
+/// in `large.bin`.
+fn move_in_an_answer(server: &Server, pairs: &Pairs, large: &[u8]) {
+    let mut client = open(server, pairs);
+    let stream = client.ask("/large.bin");
+    assert!(client.run(|client| client.got[&stream].body.len() > 100_000));
+    client.socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    // What it sends next tells the server where it is.
+    client.ask("/missing");
+    assert!(client.run(Client::is_done), "{:?}", client.closed);
+    assert!(client.got[&stream].body == large);
+    client.leave();
+}
+
+/// Moves after which the kernel's choice by addresses surely has led to another worker: each ends where it began by a chance of
+/// one half at most.
+const MOVES: usize = 20;
+
+/// The kernel finds the thread or process of a connection, wherever the client is.
 fn a_connection_outlives_its_clients_address(strategy: Strategy) {
     let large = noise(4 << 20);
     let pairs = site(&[("large.bin", &large)]);
     let server = launch(strategy, &pairs, &[]);
-    // Each socket may lead to another worker, or worker process; with several it surely does.
-    let handed_over = || {
-        let names = ["forwarded", "relayed", "dropped"];
-        names.map(|name| metric(&server, &pairs, &format!("weir_udp_{name}_total")))
-    };
-    let mut counted = [0.0; 3];
-    let mut moves = 0;
-    // Each move ends where it began by a chance of one half.
-    while moves < 8 || (counted[0] + counted[1] == 0.0 && moves < 64) {
-        moves += 1;
-        let mut client = open(&server, &pairs);
-        let stream = client.ask("/large.bin");
-        assert!(client.run(|client| client.got[&stream].body.len() > 100_000));
-        client.socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        // What it sends next tells the server where it is.
-        client.ask("/missing");
-        assert!(client.run(Client::is_done), "{:?}", client.closed);
-        assert!(client.got[&stream].body == large);
-        client.leave();
-        counted = handed_over();
+    for _ in 0..MOVES {
+        move_in_an_answer(&server, &pairs, &large);
     }
-    // Threads hand packets to each other, and processes with one thread do so by relays.
-    let [forwarded, relayed, dropped] = counted;
-    let by_relays = strategy.is_of_processes();
+    assert_eq!(handed_over(&server, &pairs), [0.0, 0.0]);
+    let [received, sent, dropped] = ["received", "sent", "dropped"]
+        .map(|name| metric(&server, &pairs, &format!("weir_udp_{name}_total")));
     assert!(
-        by_relays == (relayed > 0.0) && by_relays == (forwarded == 0.0),
-        "{counted:?}"
-    );
-    assert_eq!(dropped, 0.0);
-    let [received, sent, taken] =
-        ["received", "sent", "taken"].map(|name| metric(&server, &pairs, &format!("weir_udp_{name}_total")));
-    assert!(
-        received > moves as f64 && sent > moves as f64,
+        received > MOVES as f64 && sent > MOVES as f64,
         "{received} {sent}"
     );
+    assert_eq!(dropped, 0.0);
+}
+
+/// Where the kernel chooses by addresses alone, whoever receives a datagram passes it on.
+fn a_connection_outlives_its_clients_address_without_steering(strategy: Strategy) {
+    let large = noise(4 << 20);
+    let pairs = site(&[("large.bin", &large)]);
+    let server = launch(strategy, &pairs, &["--http3-steering=false"]);
+    let (mut moves, mut counted) = (0, [0.0; 2]);
+    while moves < 8 || (counted == [0.0; 2] && moves < 2 * MOVES) {
+        moves += 1;
+        move_in_an_answer(&server, &pairs, &large);
+        counted = handed_over(&server, &pairs);
+    }
+    // Threads hand packets to each other, and processes with one thread do so by relays.
+    let by_relays = strategy.is_of_processes();
+    assert_eq!(
+        counted.map(|count| count > 0.0),
+        [!by_relays, by_relays],
+        "{counted:?}"
+    );
+    let [dropped, taken] =
+        ["dropped", "taken"].map(|name| metric(&server, &pairs, &format!("weir_udp_{name}_total")));
+    assert_eq!(dropped, 0.0);
     assert_eq!(by_relays, taken > 0.0);
 }
 
@@ -634,11 +656,11 @@ fn without_tls_or_with_processes_it_is_refused_with_a_way_out() {
     );
 }
 
-crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, upgrades_lose_no_connection, quic_go);
+crate::serve::on_strategy!(loops, LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, a_connection_outlives_its_clients_address_without_steering, upgrades_lose_no_connection, quic_go);
 crate::serve::on_strategy!(loops_uring, LOOPS_URING: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, upgrades_lose_no_connection);
 crate::serve::on_strategy!(one_loop, ONE_LOOP: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
 crate::serve::on_strategy!(one_loop_uring, ONE_LOOP_URING: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
 crate::serve::on_strategy!(per_connection, PER_CONNECTION: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
 crate::serve::on_strategy!(per_request, PER_REQUEST: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
-crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, upgrades_lose_no_connection, quic_go);
-crate::serve::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for);
+crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, a_connection_outlives_its_clients_address_without_steering, upgrades_lose_no_connection, quic_go);
+crate::serve::on_strategy!(pool, POOL: many_requests_at_once_are_answered, a_stop_finishes_what_was_asked_for, a_connection_outlives_its_clients_address, a_connection_outlives_its_clients_address_without_steering);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 36] = [
+const AT_START: [&str; 37] = [
     "server-log",
     "listen",
     "send-buffer",
@@ -38,6 +38,7 @@ const AT_START: [&str; 36] = [
     "qlog-files",
     "qlog-size",
     "http3",
+    "http3-steering",
     "domain",
     "tls",
     "http-listen",

@@ -16,6 +16,7 @@ mod relay;
 mod serve;
 mod sim;
 mod sockets;
+mod steering;
 mod upstreams;
 
 use crate::memory::Budget;
@@ -30,6 +31,7 @@ pub use relay::{Others, Relay, Siblings};
 pub use serve::{Counts, Driver, Handle, Limits, RELAYS_MAX, Stop, serve};
 pub use sim::Sim;
 pub use sockets::{RECEIVE_BUFFER, adopt, bind, knows_segments, receive_buffer};
+pub use steering::{Form, leave_to_hash, steer};
 
 /// One protocol over one UDP socket, as a pure state machine.
 pub trait Endpoint: Send {

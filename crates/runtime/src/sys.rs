@@ -41,6 +41,7 @@ pub use datagrams::{
     Address, Arrivals, Datagram, forbid_fragments, knows_segments, path_mtu, prepare_datagrams, probe_paths,
     send_datagrams,
 };
+pub(crate) use datagrams::{attach_steering, detach_steering};
 pub(crate) use descriptors::take_descriptor;
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;

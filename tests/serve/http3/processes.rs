@@ -1,9 +1,13 @@
 //! HTTP/3 with worker processes: each has connections of its own, and dies alone.
 
-use super::{Client, launch, metric, open, site, two_upgrades_lose_no_connection};
+use super::{
+    Client, MOVES, handed_over, launch, metric, move_in_an_answer, open, site,
+    two_upgrades_lose_no_connection,
+};
 use crate::serve::files::noise;
 use crate::serve::process::{Launch, Server, Strategy, eventually, signal};
 use crate::serve::tls::{Pairs, Secure};
+use crate::serve::upgrade::Line;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -120,4 +124,35 @@ fn the_kind_of_server_may_change() {
         let server = launch.args(["--config".as_ref(), config.as_os_str()]).start();
         two_upgrades_lose_no_connection(server, &pairs, &large, set);
     }
+}
+
+/// The sockets stay, and mean other workers then: of four sockets, two processes have two each. Nobody has to pass a packet on,
+/// until a program comes that wants no help of the kernel.
+#[test]
+fn steering_is_that_of_the_newest_program() {
+    let large = noise(4 << 20);
+    let pairs = site(&[("large.bin", &large)]);
+    let set = |workers: usize, steering: bool| {
+        let text = format!(
+            "root = 'site'\nlisten = '127.0.0.1:0'\nconcurrency = 'process-loops'\nworkers = {workers}\nhttp3 = true\n\
+             http3-steering = {steering}\nlive = 'all'\ntls-cert = 'a.pem'\ntls-key = 'a.key'\n"
+        );
+        pairs.tree.replace("weir.toml", text);
+    };
+    set(4, true);
+    let launch = Launch::file(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let config = pairs.tree.join("weir.toml");
+    let mut line = Line::of(launch.args(["--config".as_ref(), config.as_os_str()]).start());
+    for (workers, steering) in [(4, true), (2, true), (2, false), (4, true)] {
+        set(workers, steering);
+        line.upgrade();
+        let moves = (0..MOVES).take_while(|_| {
+            move_in_an_answer(&line.first, &pairs, &large);
+            steering || handed_over(&line.first, &pairs) == [0.0; 2]
+        });
+        let moves = moves.count();
+        let counted = handed_over(&line.first, &pairs);
+        assert_eq!(counted == [0.0; 2], steering, "{workers} {moves}: {counted:?}");
+    }
+    line.stop();
 }

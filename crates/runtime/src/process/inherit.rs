@@ -58,6 +58,10 @@ const VARIABLE: &str = "WEIR_UPGRADE_FROM";
 const DESCRIPTORS_MAX: usize = 64;
 /// Bytes of one message: an address or a sentence.
 const MESSAGE_MAX: usize = 4096;
+/// Bytes of a list of channels.
+const LIST_MAX: usize = 2 * MESSAGE_MAX;
+/// Begins a line of such a list that names no channel.
+const PASSED: &str = "passed ";
 /// How long each side waits for the other during the handover.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a successor waits for its predecessor to close the sockets.
@@ -251,7 +255,7 @@ impl Successor {
                 send(&self.channel, &format!("{kind} {words}"), &[])?;
             }
         }
-        if secret.0.is_empty() && forwarding.channels.is_empty() {
+        if secret.0.is_empty() && forwarding.channels.is_empty() && forwarding.passed.is_empty() {
             return send(&self.channel, "end", &[]);
         }
         let (pipe, (list, channels)) = (secret.pipe()?, forwarding.list()?);
@@ -417,19 +421,29 @@ pub struct Forwarding {
     pub process: u16,
     /// Channels to earlier programs. Of more than [`Forwarding::CHANNELS_MAX`], the first are left out.
     pub channels: Vec<Channel>,
+    /// The addresses whose UDP sockets a service manager passed to the first of the programs, so that other programs may have
+    /// more there. An older program names none.
+    pub passed: Vec<SocketAddr>,
 }
 
 impl Forwarding {
     /// Channels that fit beside two pipes into one message.
     pub const CHANNELS_MAX: usize = DESCRIPTORS_MAX - 2;
 
-    /// A pipe with the successor's number and a line for each channel, and these channels.
+    /// A pipe with the successor's number, a line for each channel and one for each passed address, and these channels. An
+    /// older program reads as many lines as there are channels.
     fn list(&self) -> io::Result<(io::PipeReader, &[Channel])> {
         let surplus = self.channels.len().saturating_sub(Forwarding::CHANNELS_MAX);
         let channels = self.channels.get(surplus..).unwrap_or_default();
         let mut text = format!("{}\n", self.process);
         for (address, process, _) in channels {
             text += &format!("{address} {process}\n");
+        }
+        for address in &self.passed {
+            let line = format!("{PASSED}{address}\n");
+            if text.len() + line.len() <= LIST_MAX {
+                text += &line;
+            }
         }
         let (reader, mut writer) = io::pipe()?;
         // Some 70 bytes a line: it fits into the pipe's buffer.
@@ -442,7 +456,7 @@ impl Forwarding {
         let mut text = String::new();
         let odd = || io::Error::new(ErrorKind::InvalidData, "its list of channels is no list");
         io::PipeReader::from(pipe)
-            .take(2 * MESSAGE_MAX as u64)
+            .take(LIST_MAX as u64)
             .read_to_string(&mut text)?;
         let mut lines = text.lines();
         let process = lines.next().and_then(|line| line.parse().ok()).ok_or_else(odd)?;
@@ -450,10 +464,15 @@ impl Forwarding {
             let (address, process) = line.split_once(' ')?;
             Some((address.parse().ok()?, process.parse().ok()?, fd))
         };
-        let channels = lines.zip(fds).map(|one| channel(one).ok_or_else(odd));
+        // In this order: a line without a descriptor is one of those that follow.
+        let channels = fds.zip(&mut lines);
+        let channels = channels.map(|(fd, line)| channel((line, fd)).ok_or_else(odd));
+        let channels = channels.collect::<io::Result<_>>()?;
+        let passed = lines.filter_map(|line| line.strip_prefix(PASSED)?.parse().ok());
         Ok(Forwarding {
             process,
-            channels: channels.collect::<io::Result<_>>()?,
+            channels,
+            passed: passed.collect(),
         })
     }
 }
@@ -693,6 +712,7 @@ mod tests {
         let forwarding = Forwarding {
             process: 513,
             channels: numbers.clone().map(channel).collect(),
+            passed: vec![place, "[2001:db8::1]:443".parse().unwrap()],
         };
         successor
             .hand_over(
@@ -713,6 +733,7 @@ mod tests {
             .map(|number| (place, number))
             .collect();
         assert_eq!(labels, newest);
+        assert_eq!(legacy.forwarding.passed, forwarding.passed);
         let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;
         for (got, sent) in legacy.forwarding.channels.iter().zip(&forwarding.channels[3..]) {
             assert_eq!(inode(&got.2), inode(&sent.2));

@@ -3,7 +3,8 @@
 //!
 //! An [`Arrivals`] owns the memory that the kernel writes to; what it hands out is borrowed from it.
 
-use super::options::{get, set};
+use super::options::{get, set, set_following};
+use super::seccomp::Instruction;
 use socket2::SockAddr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -75,6 +76,30 @@ pub fn probe_paths(fd: BorrowedFd<'_>) {
 /// still.
 pub fn knows_segments(fd: BorrowedFd<'_>) -> bool {
     get::<libc::c_int>(fd, libc::SOL_UDP, UDP_SEGMENT).is_ok()
+}
+
+/// `SO_ATTACH_REUSEPORT_CBPF`: this program, which sees the payload of a datagram, returns the index of the socket that gets
+/// it, of those that share the address of this one.
+///
+/// # Errors
+/// `EINVAL` for a socket that shares its address with none, or a program that is not valid; `ENOPROTOOPT` from a kernel
+/// without it.
+pub(crate) fn attach_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: `filter` points to `program` with its length, which outlives the call, in which the kernel copies it and does
+    // not write to it.
+    unsafe { set_following(fd, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &filter) }
+}
+
+/// `SO_DETACH_REUSEPORT_BPF` (Linux 5.3): takes the program away from this socket and those that share its address.
+///
+/// # Errors
+/// `ENOENT` if there is none, `ENOPROTOOPT` from an older kernel, and the system's others.
+pub(crate) fn detach_steering(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, 0)
 }
 
 /// Sends without checksums over IPv4 from here on. Linux then refuses to segment (`EINVAL`), as it does where a device or a

@@ -337,6 +337,8 @@ pub struct Config {
     /// Whether HTTP/3 is spoken, over UDP at each address with TLS.
     #[serde(deserialize_with = "values::http3")]
     pub http3: Http3,
+    /// Whether the kernel gives datagrams of HTTP/3 to the thread or process of their connection.
+    pub http3_steering: bool,
     /// Whether HTTP/0.9 requests (`GET /path` without a version) are answered, with content only.
     pub http09: bool,
 
@@ -532,6 +534,7 @@ impl Default for Config {
             user: None,
             http2: Http2::default(),
             http3: Http3::default(),
+            http3_steering: true,
             http09: false,
             landlock: Landlock::default(),
             seccomp: Seccomp::default(),
@@ -1183,6 +1186,7 @@ fixed!(
     "control" control,
     "admin" admin,
     "http3" http3,
+    "http3-steering" http3_steering,
     "tls-key-log" tls_key_log,
     "qlog" qlog,
     "qlog-files" qlog_files,
