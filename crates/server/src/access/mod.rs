@@ -18,7 +18,8 @@ mod users;
 mod verified;
 
 use crate::checked::{Answered, Checked, Guarded, Known, Unanswered, Vouched};
-use crate::config::{Access, Config, Satisfy, TryFiles, spelling};
+use crate::config::{Access, Config, FastCgi, Satisfy, TryFiles, spelling};
+use crate::proxy::scripts::Scripts;
 use crate::connection_limit::Peers;
 use crate::credentials::Credentials;
 use crate::own_fields::is_among;
@@ -71,6 +72,8 @@ struct Gate {
     index: Vec<Vec<u8>>,
     /// Rules by which other files answer a path.
     tries: Vec<TryFiles>,
+    /// Rules by which scripts answer a path.
+    scripts: Vec<FastCgi>,
     /// Whether a rule asks another server.
     asks: bool,
     /// Names of fields that only such servers may set for upstreams: everywhere, and of requests about which one is asked.
@@ -265,6 +268,7 @@ impl Gates {
                 rules,
                 index: index.collect(),
                 tries: config.try_files.clone(),
+                scripts: config.scripts().collect(),
             });
         }
         let verified = Verified::new().ok_or("the system has no random numbers for the key of passwords")?;
@@ -471,6 +475,10 @@ impl Gate {
         let tries = self.tries.iter().find(|tries| tries.path.matches(spelled));
         if let Some(tries) = tries {
             rules.extend(tries.all(spelled).filter_map(|file| first(&file)));
+        }
+        for scripts in &self.scripts {
+            let all = Scripts::spelled(scripts, spelled);
+            rules.extend(all.iter().filter_map(|script| first(script)));
         }
         rules.sort_unstable();
         rules.dedup();

@@ -24,6 +24,7 @@ mod content_type;
 mod cors;
 mod duration;
 mod error;
+mod fastcgi;
 mod header_rule;
 mod host;
 mod knob;
@@ -68,6 +69,7 @@ pub(crate) use cors::Grant;
 pub use duration::{parse_duration, parse_duration_or_off, show_duration};
 pub use error::ConfigError;
 pub use header_rule::HeaderRule;
+pub use fastcgi::FastCgi;
 pub use host::{Host, HostName};
 pub use knob::Knob;
 pub use limit::{Limit, RequestRate};
@@ -899,6 +901,12 @@ impl Config {
         }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         for proxy in &self.proxy {
+            if proxy.is_of_fastcgi() && self.root.is_none() {
+                return Err(ConfigError::invalid(
+                    "proxy",
+                    "upstreams of FastCGI run scripts below `root`, and the site has none; name the directory of the scripts",
+                ));
+            }
             proxy
                 .validate()
                 .map_err(|why| ConfigError::invalid("proxy", why))?;
@@ -943,6 +951,11 @@ impl Config {
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         let own = self.host.iter().filter_map(|host| host.proxy.as_ref());
         self.proxy.iter().chain(own.flatten())
+    }
+
+    /// The rules by which names of files of this site are those of scripts, whose source is not served.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = FastCgi> {
+        self.proxy.iter().filter_map(Proxy::scripts)
     }
 
     /// Whether any request is passed on: to another server, or to what stores uploads.
@@ -1039,6 +1052,7 @@ impl Config {
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
             && self.security_headers == other.security_headers
             && self.tilde == other.tilde
+            && self.scripts().eq(other.scripts())
             && self.behavior == other.behavior
     }
 

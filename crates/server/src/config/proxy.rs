@@ -4,6 +4,7 @@
 //! request is; `upstream` knows which addresses are valid, and `crate::proxy` passes the request.
 
 use super::pattern::PathPattern;
+use super::fastcgi::FastCgi;
 use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
 use super::upstream::{ProxyTls, UpstreamAddress};
@@ -23,6 +24,9 @@ const WEIGHT_MAX: u32 = 100;
 
 /// Most connections kept per upstream and event loop. A loop keeps no more in total.
 const KEEPALIVE_MAX: u32 = 1_024;
+
+/// Connections kept per upstream and event loop, unless the rule says otherwise.
+const KEEPALIVE: u32 = 32;
 
 /// Most times that a request is repeated.
 const RETRIES_MAX: u32 = 10;
@@ -93,6 +97,9 @@ pub struct Proxy {
     /// How responses are stored for other clients; `None`: not at all.
     #[serde(default, deserialize_with = "proxy_cache::switch")]
     pub cache: Option<ProxyCache>,
+    /// How paths name scripts, for upstreams of FastCGI; `None`: in the usual way of PHP.
+    #[serde(default)]
+    pub fastcgi: Option<FastCgi>,
     /// TLS to upstreams with `https`; `None`: the system's roots vouch for them.
     #[serde(default)]
     pub tls: Option<ProxyTls>,
@@ -123,9 +130,10 @@ pub struct Proxy {
     /// Time from one lookup of a host name to the next.
     #[serde(default = "resolve_interval", deserialize_with = "values::duration")]
     pub resolve_interval: Duration,
-    /// Connections kept for later requests, per upstream and event loop; 0: none.
-    #[serde(default = "keepalive")]
-    pub keepalive: u32,
+    /// Connections kept for later requests, per upstream and event loop; 0: none. `None`: the default, see
+    /// [`Proxy::keepalive`].
+    #[serde(default)]
+    pub keepalive: Option<u32>,
     /// Time for which an unused connection is kept.
     #[serde(default = "keepalive_time", deserialize_with = "values::duration")]
     pub keepalive_time: Duration,
@@ -173,10 +181,6 @@ fn resolve_interval() -> Duration {
     Duration::from_secs(30)
 }
 
-fn keepalive() -> u32 {
-    32
-}
-
 fn keepalive_time() -> Duration {
     Duration::from_secs(30)
 }
@@ -215,6 +219,61 @@ impl Proxy {
         self.upstreams.iter().any(UpstreamAddress::is_local)
     }
 
+    /// Whether its upstreams speak FastCGI.
+    pub(crate) fn is_of_fastcgi(&self) -> bool {
+        self.upstreams.iter().any(UpstreamAddress::is_fastcgi)
+    }
+
+    /// How paths name scripts; `None`: the upstreams do not speak FastCGI.
+    pub(crate) fn scripts(&self) -> Option<FastCgi> {
+        self.is_of_fastcgi()
+            .then(|| self.fastcgi.clone().unwrap_or_default())
+    }
+
+    /// Connections kept per upstream and event loop. With FastCGI, each takes a process of php-fpm for as long as it is open, so
+    /// the default is none.
+    pub(crate) fn keepalive(&self) -> u32 {
+        let usual = if self.is_of_fastcgi() { 0 } else { KEEPALIVE };
+        self.keepalive.unwrap_or(usual)
+    }
+
+    /// Whether files come before the upstreams.
+    pub(crate) fn is_behind_files(&self) -> bool {
+        self.when == When::Missing || self.is_of_fastcgi()
+    }
+
+    /// Checks that a rule for FastCGI has no setting that applications do not know.
+    fn validate_fastcgi(&self) -> Result<(), String> {
+        if !self.is_of_fastcgi() {
+            return match &self.fastcgi {
+                None => Ok(()),
+                Some(_) => Err(
+                    "`fastcgi` has no effect without an upstream of FastCGI; write one, as in fastcgi://127.0.0.1:9000, or \
+                     remove the table"
+                        .to_owned(),
+                ),
+            };
+        }
+        if !self.upstreams.iter().all(UpstreamAddress::is_fastcgi) {
+            return Err("upstreams of HTTP and of FastCGI cannot share a rule; write a rule for each".to_owned());
+        }
+        let settings = [
+            ("cache", self.cache.is_some()),
+            ("check", self.check.is_some()),
+            ("http2", self.http2),
+            ("proxy-protocol", self.proxy_protocol.is_some()),
+            ("rewrite", self.rewrite.is_some()),
+            ("strip", self.strip),
+        ];
+        if let Some((name, _)) = settings.iter().find(|(_, is_set)| *is_set) {
+            return Err(format!(
+                "`{name}` is not available for upstreams of FastCGI; remove it from the rule for `{}`",
+                self.path
+            ));
+        }
+        self.fastcgi.as_ref().map_or(Ok(()), FastCgi::validate)
+    }
+
     /// A rule with the default settings.
     pub(crate) fn new(path: PathPattern, upstreams: Vec<UpstreamAddress>) -> Proxy {
         Proxy {
@@ -232,6 +291,7 @@ impl Proxy {
             slow_start: Duration::ZERO,
             check: None,
             cache: None,
+            fastcgi: None,
             tls: None,
             strip: false,
             rewrite: None,
@@ -240,7 +300,7 @@ impl Proxy {
             proxy_protocol: None,
             connect_timeout: connect_timeout(),
             resolve_interval: resolve_interval(),
-            keepalive: keepalive(),
+            keepalive: None,
             keepalive_time: keepalive_time(),
             http2: false,
             streams: streams(),
@@ -281,6 +341,7 @@ impl Proxy {
             return Err(format!("`buffer` is too large; the maximum is {BUFFER_MAX}"));
         }
         self.request_header.validate()?;
+        self.validate_fastcgi()?;
         if self.except.len() > EXCEPTIONS_MAX {
             return Err(format!(
                 "`except` names more than {EXCEPTIONS_MAX} patterns; combine some"
@@ -331,7 +392,7 @@ impl Proxy {
         if !(RESOLVE_INTERVAL_MIN..=RESOLVE_INTERVAL_MAX).contains(&self.resolve_interval) {
             return Err("`resolve-interval` is from 100ms to 1h".to_owned());
         }
-        if self.keepalive > KEEPALIVE_MAX {
+        if self.keepalive() > KEEPALIVE_MAX {
             return Err(format!(
                 "`keepalive` keeps too many connections; the maximum is {KEEPALIVE_MAX}"
             ));

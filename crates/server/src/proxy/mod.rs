@@ -7,7 +7,7 @@
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
 //! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames, `shared` a connection with several
 //! requests. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
-//! writes to a client of HTTP/1. `retry` bounds how often a request is repeated, `failed` says why there is no response.
+//! writes to a client of HTTP/1. `scripts` and `fastcgi` are for applications of FastCGI. `retry` bounds how often a request is repeated, `failed` says why there is no response.
 //! `cache` stores responses, `refresh` validates them without a client.
 
 mod balance;
@@ -15,6 +15,7 @@ pub(crate) mod cache;
 mod channel;
 pub(crate) mod direct;
 pub(crate) mod failed;
+mod fastcgi;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
@@ -22,15 +23,17 @@ mod http2;
 pub(crate) mod places;
 mod refresh;
 mod retry;
+pub(crate) mod scripts;
 mod secured;
 mod shared;
 
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached, Purges};
 use self::refresh::{Refresh, Refresher};
+use self::scripts::{Asked, Scripts};
 use crate::access_log;
 use crate::checked::Vouched;
-use crate::config::{Config, Proxy, Redirect, When};
+use crate::config::{Config, Proxy, Redirect};
 use crate::hosts::Hosts;
 use crate::site::OpenError;
 use crate::uploads::{self, Service, Uploads};
@@ -101,6 +104,8 @@ pub(crate) struct Route {
     refresher: Refresher,
     /// The upstream, if it is a part of this process. It accepts connections as long as requests have this route.
     uploads: Option<Arc<Service>>,
+    /// The scripts of applications, if the upstreams speak FastCGI.
+    pub(crate) scripts: Option<Arc<Scripts>>,
 }
 
 impl Route {
@@ -119,6 +124,7 @@ impl Route {
             places,
             rule,
             uploads: None,
+            scripts: None,
         })
     }
 
@@ -195,6 +201,8 @@ pub(crate) struct Found {
     pub(crate) target: Vec<u8>,
     /// What other servers say of the request, if they were asked and have answered.
     pub(crate) vouched: Option<Arc<Vouched>>,
+    /// What an application of FastCGI is asked for.
+    pub(crate) script: Option<Asked>,
 }
 
 impl Found {
@@ -275,10 +283,12 @@ impl Proxies {
         };
         let mut routes = |site: usize, config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
-            let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            let is_behind_files = config.proxy.iter().any(Proxy::is_behind_files);
             let route = |rule: Proxy| {
                 let cache = cache_of(&rule)?;
-                Route::new(rule, &mut names, known, cache).map(Arc::new)
+                let scripts = scripts(&rule, &hosts.places()[site])?;
+                let route = Route::new(rule, &mut names, known, cache)?;
+                Ok::<_, String>(Arc::new(Route { scripts, ..route }))
             };
             let proxied: Vec<Arc<Route>> = rules.map(route).collect::<Result<_, _>>()?;
             let changes = uploads.of_site(site).iter();
@@ -390,9 +400,13 @@ impl Proxies {
     #[cold]
     pub(crate) fn find(&self, site: usize, head: &RequestHead<'_, '_>, has_body: bool) -> Option<Found> {
         let (found, is_redirected) = self.first(site, head)?;
-        match found.route.rule.when {
-            When::Always => Some(found),
-            When::Missing => (!is_redirected && !asks_for_file(head, has_body)).then_some(found),
+        if let Some(Asked::Script { .. }) = found.script {
+            // The file server never serves its source.
+            return (!is_redirected).then_some(found);
+        }
+        match found.route.rule.is_behind_files() {
+            false => Some(found),
+            true => (!is_redirected && !asks_for_file(head, has_body)).then_some(found),
         }
     }
 
@@ -400,7 +414,7 @@ impl Proxies {
     #[cold]
     pub(crate) fn without_file(&self, site: usize, head: &RequestHead<'_, '_>) -> Option<Found> {
         let (found, _) = self.first(site, head)?;
-        (found.route.rule.when == When::Missing).then_some(found)
+        found.route.rule.is_behind_files().then_some(found)
     }
 
     /// The route of the first rule that covers the path, and whether a redirect applies to the path.
@@ -413,15 +427,35 @@ impl Proxies {
         let path = crate::config::spelling(raw)?;
         let found = routes.all.iter().find_map(|route| {
             let target = route.rule.target(&path, raw, head.target.query())?;
+            let script = match &route.scripts {
+                Some(scripts) => Some(scripts.asked(raw)?),
+                None => None,
+            };
             Some(Found {
                 route: Arc::clone(route),
                 target,
                 vouched: None,
+                script,
             })
         })?;
         let is_redirected = routes.redirects.iter().any(|one| one.applies(&path).is_some());
         Some((found, is_redirected))
     }
+}
+
+/// The scripts of a rule for this site; `None`: its upstreams do not speak FastCGI.
+///
+/// # Errors
+/// In words, why the application cannot be told where they are.
+fn scripts(rule: &Proxy, place: &crate::hosts::Place) -> Result<Option<Arc<Scripts>>, String> {
+    let (Some(scripts), Some(root)) = (rule.scripts(), &place.config.root) else {
+        return Ok(None);
+    };
+    let root = std::path::absolute(root).map_err(|error| {
+        format!("`root` has no absolute path: {error}; write one, as FastCGI needs it")
+    })?;
+    let scripts = Scripts::new(scripts, &place.site, &root, place.config.hidden);
+    Ok(Some(Arc::new(scripts)))
 }
 
 /// Whether a file may answer the request. The file server would discard a body.

@@ -42,7 +42,7 @@ use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use fresh::Freshness;
 use hints::Hints;
-use runtime::fs::Root;
+use runtime::fs::{Root, Wait};
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
@@ -146,6 +146,12 @@ impl Site {
     /// Whether every page loaded so far has been scanned for what it embeds. Requests do not wait for that; tests do.
     pub fn is_settled(&self) -> bool {
         self.shared.warmer.get().is_none_or(Warmer::is_idle)
+    }
+
+    /// Whether there is a regular file of this name, resolved and without its leading slash. It need not be readable. `None`: the
+    /// answer has to wait for the disk, and `wait` does not permit that.
+    pub(crate) fn has_file(&self, rel: &[u8], wait: Wait) -> Option<bool> {
+        self.shared.tree.has_file(rel, wait)
     }
 
     /// The counters of the cache.
