@@ -18,8 +18,8 @@ use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, ProxyFlag, RequestIdField,
-    SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers, parse_duration_or_off,
+    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, Proxy, ProxyFlag, RequestIdField,
+    SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress, User, Workers, parse_duration_or_off,
     parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
@@ -804,7 +804,8 @@ impl Flags {
             config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();
         }
         if self.proxy_cache {
-            for rule in &mut config.proxy {
+            let is_fastcgi = |rule: &Proxy| rule.upstreams.iter().any(UpstreamAddress::is_fastcgi);
+            for rule in config.proxy.iter_mut().filter(|rule| !is_fastcgi(rule)) {
                 rule.cache.get_or_insert_default();
             }
         }

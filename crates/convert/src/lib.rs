@@ -9,6 +9,7 @@ mod access_log;
 mod apache;
 mod caddy;
 mod directive;
+mod fastcgi;
 mod fate;
 #[cfg(test)]
 mod fidelity;

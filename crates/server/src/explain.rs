@@ -11,7 +11,7 @@ use crate::config::{Config, FieldLine, HeaderRule, TrailingSlash, spelling};
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
-use crate::proxy::Route;
+use crate::proxy::{Found, Route};
 use crate::proxy::cache::Cached;
 use crate::proxy::head::asks_for_websocket;
 use crate::service::Server;
@@ -223,7 +223,7 @@ fn explain(
     let passed = state.proxies.find(site, head, false);
     let is_passed = passed.is_some();
     let found = passed.or_else(|| state.proxies.without_file(site, head));
-    let passing = passing(config, &spelled).filter(|_| found.is_some());
+    let passing = found.as_ref().and_then(|found| passing(config, found));
     if let Some(text) = &passing {
         match is_passed {
             true => say("proxy", text.clone()),
@@ -428,12 +428,16 @@ fn storing(config: &Config, spelled: &[u8]) -> Option<String> {
 }
 
 /// The proxy rule that covers a path in normalized spelling, in words.
-fn passing(config: &Config, spelled: &[u8]) -> Option<String> {
-    let mut rules = config.proxy.iter().enumerate();
-    let (at, rule) = rules.find(|(_, rule)| rule.covers(spelled))?;
+fn passing(config: &Config, found: &Found) -> Option<String> {
+    let rule = &found.route.rule;
+    let at = config.proxy.iter().position(|one| one == rule)?;
     let upstreams: Vec<String> = rule.upstreams.iter().map(ToString::to_string).collect();
+    let script = match (&found.script, &rule.scripts()) {
+        (Some(asked), Some(rule)) => format!("; {}", asked.explain(rule)),
+        _ => String::new(),
+    };
     Some(format!(
-        "rule {} for `{}`: to {}",
+        "rule {} for `{}`: to {}{script}",
         at + 1,
         rule.path,
         upstreams.join(", ")

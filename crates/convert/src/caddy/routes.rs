@@ -274,10 +274,21 @@ impl Routes<'_> {
                 _ => Fate::missing("access rules of Weir answer 403, 404, 410 and 451, and no other error"),
             },
             "handle_errors" => self.errors(directive),
-            "php_fastcgi" | "php_server" => {
-                let why = "Weir passes requests on over HTTP only; the result denies `*.php`, because Weir would send the text of programs";
+            "php_fastcgi" => match super::php::read(directive, args, matcher, strip.is_some(), self.site, self.report) {
+                Ok(fate) => fate,
+                Err(why) => {
+                    self.site.access.push(Access::nobody("*.php"));
+                    Fate::missing(format!(
+                        "{why}; the result denies `*.php`, because Weir would send the text of programs"
+                    ))
+                }
+            },
+            "php_server" => {
                 self.site.access.push(Access::nobody("*.php"));
-                Fate::missing(why)
+                Fate::missing(
+                    "Weir runs no PHP itself; `php_fastcgi` passes requests to php-fpm. The result denies `*.php`, because Weir \
+                     would send the text of programs",
+                )
             }
             "forward_auth" => self.ask(directive, args, matcher),
             "templates" => Fate::missing("Weir runs no templates"),

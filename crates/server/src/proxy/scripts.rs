@@ -43,6 +43,24 @@ pub(crate) enum Asked {
     Front,
 }
 
+impl Asked {
+    /// The script, in words. It is not looked up.
+    pub(crate) fn explain(&self, rule: &FastCgi) -> String {
+        let shown = |name: &[u8]| format!("script `{}`", name.escape_ascii());
+        let front = rule.front.as_deref().unwrap_or_default();
+        let text = match self {
+            Asked::Script { name, info } if info.is_empty() => shown(name),
+            Asked::Script { name, info } => format!("{} with PATH_INFO `{}`", shown(name), info.escape_ascii()),
+            Asked::Index(name) => shown(name),
+            Asked::Front => return shown(front.as_bytes()),
+        };
+        match front.is_empty() {
+            true => format!("{text}, or 404 without it"),
+            false => format!("{text}, or `{front}` without it"),
+        }
+    }
+}
+
 /// The scripts of a route.
 pub(crate) struct Scripts {
     rule: FastCgi,
