@@ -19,8 +19,8 @@ use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
     LineOrder, Listen, LiveFor, LogFormat, LogTemplate, Network, Preset, Proxy, ProxyFlag, RequestIdField,
-    SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress, User, Workers, parse_duration_or_off,
-    parse_line_rate,
+    SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress, User, Workers,
+    parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};

@@ -33,7 +33,9 @@ impl Call {
 
     /// What a test of paths looks at.
     fn script(&self) -> String {
-        format!("{} {}", self.param("SCRIPT_NAME"), self.param("PATH_INFO")).trim_end().to_owned()
+        format!("{} {}", self.param("SCRIPT_NAME"), self.param("PATH_INFO"))
+            .trim_end()
+            .to_owned()
     }
 }
 
@@ -62,7 +64,9 @@ impl App {
         let serve = Arc::new(serve);
         std::thread::spawn(move || {
             for connection in 0.. {
-                let Ok((stream, _)) = listener.accept() else { return };
+                let Ok((stream, _)) = listener.accept() else {
+                    return;
+                };
                 let (serve, log) = (Arc::clone(&serve), Arc::clone(&log));
                 std::thread::spawn(move || App::talk(stream, connection, &*serve, &log));
             }
@@ -75,12 +79,7 @@ impl App {
         App::new(|call| Deed::Write(page(&format!("script {}", call.script()))))
     }
 
-    fn talk(
-        mut stream: TcpStream,
-        connection: usize,
-        serve: &dyn Fn(&Call) -> Deed,
-        log: &Mutex<Vec<Call>>,
-    ) {
+    fn talk(mut stream: TcpStream, connection: usize, serve: &dyn Fn(&Call) -> Deed, log: &Mutex<Vec<Call>>) {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         while let Some(call) = receive(&mut stream, connection) {
             log.lock().expect("no application panics").push(call.clone());
@@ -164,7 +163,9 @@ fn read_pairs(mut bytes: &[u8]) -> BTreeMap<String, String> {
 }
 
 fn record(kind: u8, content: &[u8]) -> Vec<u8> {
-    let [high, low] = u16::try_from(content.len()).expect("a short record").to_be_bytes();
+    let [high, low] = u16::try_from(content.len())
+        .expect("a short record")
+        .to_be_bytes();
     [&[1, kind, 0, 1, high, low, 3, 0], content, &[0xff; 3]].concat()
 }
 
@@ -182,7 +183,13 @@ fn end(status: u8) -> Vec<u8> {
 
 /// A whole response with this content.
 fn page(content: &str) -> Vec<u8> {
-    [stdout("Content-Type: text/plain\r\n\r\n"), stdout(content), stdout(""), end(0)].concat()
+    [
+        stdout("Content-Type: text/plain\r\n\r\n"),
+        stdout(content),
+        stdout(""),
+        end(0),
+    ]
+    .concat()
 }
 
 /// The source of each script, which no client may see.
@@ -206,7 +213,10 @@ fn tree() -> Tree {
 /// The configuration of a site with one rule, for all paths.
 fn configuration(tree: &Tree, table: &str, top: &str) -> std::path::PathBuf {
     let root = tree.join("site");
-    let text = format!("root = \"{}\"\nhttp2 = \"all\"\n{top}\n[[proxy]]\npath = \"/*\"\n{table}\n", root.display());
+    let text = format!(
+        "root = \"{}\"\nhttp2 = \"all\"\n{top}\n[[proxy]]\npath = \"/*\"\n{table}\n",
+        root.display()
+    );
     tree.write("weir.toml", text)
 }
 
@@ -282,7 +292,11 @@ fn each_path_has_its_script(strategy: Strategy) {
         }
         let expected = rows.iter().filter(|(.., text)| text.starts_with("script"));
         let calls = app.all();
-        assert_eq!(calls.len(), expected.count(), "the application hears of nothing else");
+        assert_eq!(
+            calls.len(),
+            expected.count(),
+            "the application hears of nothing else"
+        );
         for call in calls {
             let file = call.param("SCRIPT_FILENAME");
             assert!(Path::new(file).is_file(), "{file}");
@@ -295,7 +309,12 @@ fn each_path_has_its_script(strategy: Strategy) {
 fn a_listing_shows_no_directory_with_a_script(strategy: Strategy) {
     let tree = tree();
     let app = App::naming_scripts();
-    let server = launch(strategy, &tree, &to(&app, ""), "listing = true\nindex = [\"index.php\", \"index.html\"]");
+    let server = launch(
+        strategy,
+        &tree,
+        &to(&app, ""),
+        "listing = true\nindex = [\"index.php\", \"index.html\"]",
+    );
     assert_eq!(server.connect().get("/dir/").text(), "script /dir/index.php");
     assert_eq!(server.connect().get("/pages/").text(), "a page");
     assert!(server.connect().get("/empty/").text().contains("a.txt"));
@@ -319,7 +338,13 @@ fn an_application_is_told_about_the_request(strategy: Strategy) {
         ("Authorization", "Basic eDp5"),
         ("Content-Type", "text/x"),
     ];
-    assert_eq!(server.connect().request("GET", "/a.php/b%20c?d=e%20f", &fields).status, 200);
+    assert_eq!(
+        server
+            .connect()
+            .request("GET", "/a.php/b%20c?d=e%20f", &fields)
+            .status,
+        200
+    );
     let call = app.last();
     assert!(!call.keeps, "each kept connection takes a process of php-fpm");
     let expected = [
@@ -396,26 +421,53 @@ fn content_goes_both_ways_in_each_version(strategy: Strategy) {
 
     let mut old = Secure::open(server.address, &pairs.client(), "a.test");
     let got = old.post("/a.php", "hello").expect("a response");
-    assert!(got.contains("X-Protocol: HTTP/1.1\r\n") && got.contains("X-Https: on\r\n"), "{got}");
+    assert!(
+        got.contains("X-Protocol: HTTP/1.1\r\n") && got.contains("X-Https: on\r\n"),
+        "{got}"
+    );
     assert!(got.contains("X-Length: 5\r\n") && got.contains("hello"), "{got}");
 
     let mut client = Client::open(server.address, &pairs.client(), "a.test");
-    let stream = client.open_request("/a.php", &[(":method", "POST"), ("content-length", &length)], false);
+    let stream = client.open_request(
+        "/a.php",
+        &[(":method", "POST"), ("content-length", &length)],
+        false,
+    );
     assert!(client.send_body(stream, &content));
     client.end(stream, &[]);
     let got = client.end_of(stream);
-    assert_eq!((got.status, got.field("x-length"), got.has_ended), (200, Some(&*length), true));
-    assert!(got.body == content && got.field("x-protocol").is_some_and(|name| name.starts_with("HTTP/3")));
+    assert_eq!(
+        (got.status, got.field("x-length"), got.has_ended),
+        (200, Some(&*length), true)
+    );
+    assert!(
+        got.body == content
+            && got
+                .field("x-protocol")
+                .is_some_and(|name| name.starts_with("HTTP/3"))
+    );
 
     let tree = tree();
     let clear = launch(strategy, &tree, &to(&app, ""), "");
     let mut client = frames::connect(&clear);
-    let stream = client.open("/a.php", &[(":method", "POST"), ("content-length", &length)], false);
+    let stream = client.open(
+        "/a.php",
+        &[(":method", "POST"), ("content-length", &length)],
+        false,
+    );
     assert!(client.send_body(stream, &content));
     client.end(stream, &[]);
     let got = client.end_of(stream);
-    assert_eq!((got.status, got.field("x-length"), got.has_ended), (200, Some(&*length), true));
-    assert!(got.body == content && got.field("x-protocol").is_some_and(|name| name.starts_with("HTTP/2")));
+    assert_eq!(
+        (got.status, got.field("x-length"), got.has_ended),
+        (200, Some(&*length), true)
+    );
+    assert!(
+        got.body == content
+            && got
+                .field("x-protocol")
+                .is_some_and(|name| name.starts_with("HTTP/2"))
+    );
 
     // Without a length, it is collected, because the application is told the length first.
     let mut connection = clear.connect();
@@ -424,7 +476,10 @@ fn content_goes_both_ways_in_each_version(strategy: Strategy) {
     connection.send(&content);
     connection.send("\r\n0\r\n\r\n");
     let got = connection.receive("POST");
-    assert_eq!((got.status, got.must("X-Length"), got.body == content), (200, &*length, true));
+    assert_eq!(
+        (got.status, got.must("X-Length"), got.body == content),
+        (200, &*length, true)
+    );
     let mut connection = clear.connect();
     connection.send(head("POST", "/a.php", &[("Transfer-Encoding", "chunked")]));
     let mebibyte = vec![b'x'; 1 << 20];
@@ -437,13 +492,49 @@ fn content_goes_both_ways_in_each_version(strategy: Strategy) {
 fn heads_become_those_of_http(strategy: Strategy) {
     let tree = tree();
     for (output, method, status, fields, text) in [
-        ("Status: 404 Not Found\r\nX-A: b\r\n\r\nno", "GET", 404, &[("X-A", "b")][..], "no"),
+        (
+            "Status: 404 Not Found\r\nX-A: b\r\n\r\nno",
+            "GET",
+            404,
+            &[("X-A", "b")][..],
+            "no",
+        ),
         ("Location: /b\n\n", "GET", 302, &[("Location", "/b")], ""),
-        ("Status: 301\nLocation: http://b.test/\n\n", "GET", 301, &[("Location", "http://b.test/")], ""),
-        ("Content-Length: 2\r\n\r\nok", "GET", 200, &[("Content-Length", "2")], "ok"),
-        ("Content-Length: 2\r\n\r\n", "HEAD", 200, &[("Content-Length", "2")], ""),
-        ("Status: 304\nETag: \"a\"\n\n", "GET", 304, &[("ETag", "\"a\"")], ""),
-        ("Set-Cookie: a=b\nConnection: close\nTransfer-Encoding: gzip\n\nx", "GET", 200, &[("Set-Cookie", "a=b")], "x"),
+        (
+            "Status: 301\nLocation: http://b.test/\n\n",
+            "GET",
+            301,
+            &[("Location", "http://b.test/")],
+            "",
+        ),
+        (
+            "Content-Length: 2\r\n\r\nok",
+            "GET",
+            200,
+            &[("Content-Length", "2")],
+            "ok",
+        ),
+        (
+            "Content-Length: 2\r\n\r\n",
+            "HEAD",
+            200,
+            &[("Content-Length", "2")],
+            "",
+        ),
+        (
+            "Status: 304\nETag: \"a\"\n\n",
+            "GET",
+            304,
+            &[("ETag", "\"a\"")],
+            "",
+        ),
+        (
+            "Set-Cookie: a=b\nConnection: close\nTransfer-Encoding: gzip\n\nx",
+            "GET",
+            200,
+            &[("Set-Cookie", "a=b")],
+            "x",
+        ),
     ] {
         let app = App::new(move |_| Deed::Write([stdout(output), end(0)].concat()));
         let server = launch(strategy, &tree, &to(&app, ""), "");
@@ -474,7 +565,9 @@ fn a_response_is_whole_wherever_it_is_cut(strategy: Strategy) {
     let url = format!("fastcgi://{}", listener.local_addr().expect("its address"));
     std::thread::spawn(move || {
         for cut in 0.. {
-            let Ok((mut stream, _)) = listener.accept() else { return };
+            let Ok((mut stream, _)) = listener.accept() else {
+                return;
+            };
             stream.set_nodelay(true).expect("an option");
             if receive(&mut stream, cut).is_none() {
                 continue;
@@ -488,7 +581,11 @@ fn a_response_is_whole_wherever_it_is_cut(strategy: Strategy) {
     let mut connection = server.connect();
     for cut in 0..=length {
         let got = connection.get("/a.php");
-        assert_eq!((got.status, &*got.text(), got.must("X-A")), (200, "hello world", "c"), "cut at {cut}");
+        assert_eq!(
+            (got.status, &*got.text(), got.must("X-A")),
+            (200, "hello world", "c"),
+            "cut at {cut}"
+        );
     }
 }
 
@@ -503,15 +600,29 @@ fn failures_get_the_errors_of_http(strategy: Strategy) {
         ([stdout("X: y"), end(0)].concat(), 502, "without the blank line"),
         ([record(99, b"x"), end(0)].concat(), 502, "a record of type 99"),
         (vec![1, 6, 0, 2, 0, 0, 0, 0], 502, "request 2"),
-        (stdout("X: ".to_owned() + &"y".repeat(65_500)).repeat(2), 502, "more than 64 KiB"),
+        (
+            stdout("X: ".to_owned() + &"y".repeat(65_500)).repeat(2),
+            502,
+            "more than 64 KiB",
+        ),
         (end(2), 502, "refused the request"),
     ] {
         let app = App::new(move |_| Deed::Close(answer.clone()));
         let server = launch(strategy, &tree, &to(&app, "retries = 0"), "");
         // POST is sent once.
-        let got = server.connect().request("POST", "/a.php", &[("Content-Length", "0")]);
+        let got = server
+            .connect()
+            .request("POST", "/a.php", &[("Content-Length", "0")]);
         assert_eq!(got.status, status, "{said}");
-        assert_eq!(app.all().len(), if said.starts_with("refused") { app.all().len() } else { 1 }, "{said}");
+        assert_eq!(
+            app.all().len(),
+            if said.starts_with("refused") {
+                app.all().len()
+            } else {
+                1
+            },
+            "{said}"
+        );
         eventually(said, || server.stderr().contains(said).then_some(()));
     }
     // Once the head is passed on, the client sees that the rest is missing.
@@ -529,7 +640,10 @@ fn failures_get_the_errors_of_http(strategy: Strategy) {
         let (bytes, end) = connection.rest();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(!text.ends_with("0\r\n\r\n"), "{text}");
-        assert!(end != End::Closed || text.starts_with("HTTP/1.1 502") || text.contains("Content-Length: 9"), "{text}");
+        assert!(
+            end != End::Closed || text.starts_with("HTTP/1.1 502") || text.contains("Content-Length: 9"),
+            "{text}"
+        );
         let mut client = frames::connect(&server);
         let got = client.get("/a.php", &[]);
         assert!(got.reset.is_some() || got.status == 502, "{got:?}");
@@ -583,10 +697,12 @@ fn connections_are_kept_if_that_is_configured(strategy: Strategy) {
     }
     // One that closes upon the next request has not answered it, so it is asked again.
     let seen = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
-    let app = App::new(move |call| match seen.lock().expect("no panic").insert(call.connection) {
-        true => Deed::Write(page("first")),
-        false => Deed::Close(Vec::new()),
-    });
+    let app = App::new(
+        move |call| match seen.lock().expect("no panic").insert(call.connection) {
+            true => Deed::Write(page("first")),
+            false => Deed::Close(Vec::new()),
+        },
+    );
     let server = launch(strategy, &tree, &to(&app, "keepalive = 2\nretries = 0"), "");
     let mut connection = server.connect();
     for _ in 0..4 {
@@ -608,14 +724,22 @@ fn what_an_application_complains_about_is_logged(strategy: Strategy) {
     assert_eq!(server.connect().get("/a.php").text(), "fine");
     let line = eventually("the line in the log", || {
         let log = server.stderr();
-        log.lines().find(|line| line.contains("PHP Warning")).map(str::to_owned)
+        log.lines()
+            .find(|line| line.contains("PHP Warning"))
+            .map(str::to_owned)
     });
-    assert!(line.contains("/a.php") && line.contains("one\\\\nPHP Warning: two") || line.contains("one\\nPHP Warning: two"), "{line}");
+    assert!(
+        line.contains("/a.php") && line.contains("one\\\\nPHP Warning: two")
+            || line.contains("one\\nPHP Warning: two"),
+        "{line}"
+    );
     let heard = app.last().params;
     let id = heard.get("HTTP_X_REQUEST_ID").expect("its id");
     assert!(line.contains(&**id), "{line} without {id}");
     assert_eq!(server.connect().get("/a.php?flood").text(), "fine");
-    let log = eventually("the bounded line", || Some(server.stderr()).filter(|log| log.contains("bytes more")));
+    let log = eventually("the bounded line", || {
+        Some(server.stderr()).filter(|log| log.contains("bytes more"))
+    });
     assert!(log.len() < 50_000, "{} bytes of log", log.len());
 }
 
@@ -655,18 +779,23 @@ fn access_rules_cover_scripts(strategy: Strategy) {
 
 fn explain_names_the_script(_: Strategy) {
     let tree = tree();
-    let table = "upstreams = [\"fastcgi+unix:/run/php/php-fpm.sock\"]\n[proxy.fastcgi]\nfront = \"/index.php\"";
+    let table =
+        "upstreams = [\"fastcgi+unix:/run/php/php-fpm.sock\"]\n[proxy.fastcgi]\nfront = \"/index.php\"";
     let config = configuration(&tree, table, "");
     for (path, said) in [
-        ("/a.php/b", "fastcgi+unix:/run/php/php-fpm.sock; script `/a.php` with PATH_INFO `/b`, or `/index.php` without it"),
+        (
+            "/a.php/b",
+            "fastcgi+unix:/run/php/php-fpm.sock; script `/a.php` with PATH_INFO `/b`, or `/index.php` without it",
+        ),
         ("/none", "script `/index.php`, if there is no file"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["serve", "--explain", path, "--config"])
+            .args(["serve", "--explain", &format!("GET {path}"), "--config"])
             .arg(&config)
             .output()
             .expect("the binary");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(said), "{text}");
     }
 }
@@ -677,7 +806,10 @@ fn mistakes_are_explained(_: Strategy) {
     for (table, said) in [
         (format!("{fastcgi}cache = true"), "`cache` is not available"),
         (format!("{fastcgi}strip = true"), "`strip` is not available"),
-        (format!("{fastcgi}[proxy.check]\npath = \"/ping\""), "`check` is not available"),
+        (
+            format!("{fastcgi}[proxy.check]\npath = \"/ping\""),
+            "`check` is not available",
+        ),
         (
             "upstreams = [\"fastcgi://127.0.0.1:9000\", \"http://127.0.0.1:80\"]".to_owned(),
             "cannot share a rule",
@@ -686,7 +818,10 @@ fn mistakes_are_explained(_: Strategy) {
             "upstreams = [\"http://127.0.0.1:80\"]\n[proxy.fastcgi]\nfront = \"/index.php\"".to_owned(),
             "no effect without an upstream of FastCGI",
         ),
-        (format!("{fastcgi}[proxy.fastcgi]\nfront = \"index.php\""), "as in /index.php"),
+        (
+            format!("{fastcgi}[proxy.fastcgi]\nfront = \"index.php\""),
+            "as in /index.php",
+        ),
     ] {
         let config = configuration(&tree, &table, "");
         let (status, text) = Launch::bare()
@@ -694,6 +829,14 @@ fn mistakes_are_explained(_: Strategy) {
             .fail();
         assert!(status != 0 && text.contains(said), "{status} {text}");
     }
+    let config = tree.write("weir.toml", format!("[[proxy]]\npath = \"/*\"\n{fastcgi}"));
+    let (status, text) = Launch::bare()
+        .args(["--config".as_ref(), config.as_os_str()])
+        .fail();
+    assert!(
+        status != 0 && text.contains("runs scripts below `root`"),
+        "{status} {text}"
+    );
 }
 
 /// php-fpm at a Unix socket, for as long as this lives.
@@ -710,7 +853,11 @@ impl Php {
     /// Starts it with a pool below this tree. `None`: it is not installed.
     fn start(tree: &Tree) -> Option<(Php, String)> {
         let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
-        let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        let files = folders
+            .iter()
+            .filter_map(|folder| std::fs::read_dir(folder).ok())
+            .flatten()
+            .flatten();
         let mut files = files.map(|file| file.path());
         let binary = files.find(|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -728,7 +875,11 @@ impl Php {
         let mut child = Command::new(binary)
             .args(["--nodaemonize", "--fpm-config"])
             .arg(config)
-            .args(if is_root() { &["--allow-to-run-as-root"][..] } else { &[] })
+            .args(if is_root() {
+                &["--allow-to-run-as-root"][..]
+            } else {
+                &[]
+            })
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -757,35 +908,62 @@ fn php_fpm_answers(strategy: Strategy) {
         "site/index.php",
         "<?php header('X-Via: front'); echo $_SERVER['REQUEST_URI'], ' ', $_SERVER['SCRIPT_NAME'];",
     );
-    tree.write("site/info.php", "<?php echo $_SERVER['PATH_INFO'], '|', $_GET['q'] ?? '', '|', $_SERVER['REMOTE_ADDR'];");
-    tree.write("site/post.php", "<?php http_response_code(201); echo strlen(file_get_contents('php://input'));");
+    tree.write(
+        "site/info.php",
+        "<?php echo $_SERVER['PATH_INFO'], '|', $_GET['q'] ?? '', '|', $_SERVER['REMOTE_ADDR'];",
+    );
+    tree.write(
+        "site/post.php",
+        "<?php http_response_code(201); echo strlen(file_get_contents('php://input'));",
+    );
     tree.write("site/move.php", "<?php header('Location: /info.php');");
     tree.write("site/warn.php", "<?php error_log('a complaint'); echo 'fine';");
-    tree.write("site/long.php", "<?php for ($i = 0; $i < 1000; $i++) echo str_repeat('x', 1000);");
+    tree.write(
+        "site/long.php",
+        "<?php for ($i = 0; $i < 1000; $i++) echo str_repeat('x', 1000);",
+    );
     tree.write("site/x.jpg", "<?php echo 'the hole';");
     // The workers run as another user.
     open_to_all(tree.path());
     for keepalive in [0, 1] {
-        let table = format!("upstreams = [\"{url}\"]\nkeepalive = {keepalive}\n[proxy.fastcgi]\nfront = \"/index.php\"");
+        let table = format!(
+            "upstreams = [\"{url}\"]\nkeepalive = {keepalive}\n[proxy.fastcgi]\nfront = \"/index.php\""
+        );
         let server = launch(strategy, &tree, &table, "");
         let mut connection = server.connect();
         let got = connection.get("/blog/1?p=2");
-        assert_eq!((got.status, &*got.text(), got.must("X-Via")), (200, "/blog/1?p=2 /index.php", "front"));
+        assert_eq!(
+            (got.status, &*got.text(), got.must("X-Via")),
+            (200, "/blog/1?p=2 /index.php", "front")
+        );
         assert_eq!(connection.get("/info.php/a/b?q=c").text(), "/a/b|c|127.0.0.1");
         assert_eq!(connection.get("/style.css").text(), "a style");
-        assert_eq!(connection.get("/x.jpg/y.php").text(), "/x.jpg/y.php /index.php", "the hole is closed");
+        assert_eq!(
+            connection.get("/x.jpg/y.php").text(),
+            "/x.jpg/y.php /index.php",
+            "the hole is closed"
+        );
         let got = connection.get("/move.php");
         assert_eq!((got.status, got.must("Location")), (302, "/info.php"));
         assert_eq!(connection.get("/long.php").body.len(), 1_000_000);
         assert_eq!(connection.request("HEAD", "/long.php", &[]).status, 200);
         let length = 200_000;
-        connection.send(head("POST", "/post.php", &[("Content-Length", &length.to_string())]));
+        connection.send(head(
+            "POST",
+            "/post.php",
+            &[("Content-Length", &length.to_string())],
+        ));
         connection.send(vec![b'x'; length]);
         let got = connection.receive("POST");
         assert_eq!((got.status, got.text()), (201, length.to_string()));
-        assert_eq!(frames::connect(&server).get("/info.php/h2", &[]).text(), "/h2||127.0.0.1");
+        assert_eq!(
+            frames::connect(&server).get("/info.php/h2", &[]).text(),
+            "/h2||127.0.0.1"
+        );
         assert_eq!(connection.get("/warn.php").text(), "fine");
-        eventually("the complaint", || server.stderr().contains("a complaint").then_some(()));
+        eventually("the complaint", || {
+            server.stderr().contains("a complaint").then_some(())
+        });
     }
 }
 

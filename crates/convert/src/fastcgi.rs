@@ -52,11 +52,19 @@ pub(crate) fn is_param(name: &str, value: &str) -> bool {
 /// The path of the script in the last argument of `try_files`, as in `/index.php?$args`; `None`: it is no front controller that
 /// gets the query of the request as it is.
 pub(crate) fn front(text: &str) -> Option<&str> {
-    const QUERIES: [&str; 6] = ["", "?$args", "?$query_string", "?$is_args$args", "$is_args$args", "$is_args$query_string"];
+    const QUERIES: [&str; 6] = [
+        "",
+        "?$args",
+        "?$query_string",
+        "?$is_args$args",
+        "$is_args$args",
+        "$is_args$query_string",
+    ];
     let end = text.find(".php")? + ".php".len();
     let (path, query) = text.split_at(end);
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'-' | b'_' | b'.');
-    let is_path = path.starts_with('/') && path.bytes().all(is_plain) && !path.contains("//") && !path.contains("/.");
+    let is_path =
+        path.starts_with('/') && path.bytes().all(is_plain) && !path.contains("//") && !path.contains("/.");
     (is_path && QUERIES.contains(&query)).then_some(path)
 }
 
@@ -100,14 +108,26 @@ mod tests {
     #[test]
     fn parameters_are_carried_if_they_are_fixed() {
         assert!(is_param("APP_ENV", "prod") && is_param("PHP_VALUE", "upload_max_filesize=10M"));
-        for (name, value) in [("APP_ENV", "$x"), ("SCRIPT_NAME", "x"), ("HTTP_X", "y"), ("app", "x"), ("REMOTE_USER", "x")] {
+        for (name, value) in [
+            ("APP_ENV", "$x"),
+            ("SCRIPT_NAME", "x"),
+            ("HTTP_X", "y"),
+            ("app", "x"),
+            ("REMOTE_USER", "x"),
+        ] {
             assert!(!is_param(name, value), "{name}");
         }
     }
 
     #[test]
     fn addresses_become_those_of_fastcgi() {
-        let rule = rule(&["unix:/run/php.sock".to_owned(), "http://127.0.0.1:9000".to_owned()]);
-        assert_eq!(rule.upstreams, ["fastcgi+unix:/run/php.sock", "fastcgi://127.0.0.1:9000"]);
+        let rule = rule(&[
+            "unix:/run/php.sock".to_owned(),
+            "http://127.0.0.1:9000".to_owned(),
+        ]);
+        assert_eq!(
+            rule.upstreams,
+            ["fastcgi+unix:/run/php.sock", "fastcgi://127.0.0.1:9000"]
+        );
     }
 }

@@ -38,9 +38,18 @@ enum State {
     /// So many bytes of the header have arrived.
     Header([u8; HEADER], usize),
     /// So many bytes of content are due, then those of the padding.
-    Content { kind: u8, left: u16, padding: u8 },
+    Content {
+        kind: u8,
+        left: u16,
+        padding: u8,
+    },
     /// So many bytes of the content of `FCGI_END_REQUEST` have arrived, of this many.
-    End { body: [u8; 8], got: u16, length: u16, padding: u8 },
+    End {
+        body: [u8; 8],
+        got: u16,
+        length: u16,
+        padding: u8,
+    },
     Padding(u8),
 }
 
@@ -115,7 +124,12 @@ impl Decoder {
                         _ => {}
                     }
                 }
-                State::End { body, got, length, padding } => {
+                State::End {
+                    body,
+                    got,
+                    length,
+                    padding,
+                } => {
                     let count = rest.len().min(usize::from(*length - *got));
                     for (at, &byte) in rest[..count].iter().enumerate() {
                         // A later version may have more.

@@ -97,12 +97,20 @@ mod tests {
     #[test]
     fn heads_have_a_status_and_fields() {
         for (text, status, fields) in [
-            ("Content-Type: text/html\r\n\r\n", 200, &[("Content-Type", "text/html")][..]),
+            (
+                "Content-Type: text/html\r\n\r\n",
+                200,
+                &[("Content-Type", "text/html")][..],
+            ),
             ("Status: 404 Not Found\nX: y\n\n", 404, &[("X", "y")]),
             ("X: 1\r\nstatus:503\r\n\r\n", 503, &[("X", "1")]),
             ("Status: 204\r\n\r\n", 204, &[]),
             ("Location: /a\r\n\r\n", 302, &[("Location", "/a")]),
-            ("Location: http://b/\nStatus: 301\n\n", 301, &[("Location", "http://b/")]),
+            (
+                "Location: http://b/\nStatus: 301\n\n",
+                301,
+                &[("Location", "http://b/")],
+            ),
             ("X:\n\r\n", 200, &[("X", "")]),
             ("X: a:b \t\r\nX:c\r\n\n", 200, &[("X", "a:b"), ("X", "c")]),
         ] {
@@ -120,10 +128,21 @@ mod tests {
 
     #[test]
     fn the_end_is_found_wherever_output_is_cut() {
-        for text in ["A: b\r\n\r\n", "A: b\n\n", "A: b\r\n\n", "A: b\n\r\n", "\n", "\r\n"] {
+        for text in [
+            "A: b\r\n\r\n",
+            "A: b\n\n",
+            "A: b\r\n\n",
+            "A: b\n\r\n",
+            "\n",
+            "\r\n",
+        ] {
             for known in 0..text.len() {
                 assert_eq!(end(&text.as_bytes()[..known], 0), None, "{text:?} up to {known}");
-                assert_eq!(end(text.as_bytes(), known), Some(text.len()), "{text:?} from {known}");
+                assert_eq!(
+                    end(text.as_bytes(), known),
+                    Some(text.len()),
+                    "{text:?} from {known}"
+                );
             }
         }
         for text in ["", "A: b", "A: b\n\r", "A: b\r\r\n"] {

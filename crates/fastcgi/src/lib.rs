@@ -44,7 +44,9 @@ mod kind {
 /// The results differ, or a result breaks a bound.
 #[doc(hidden)]
 pub fn exercise(data: &[u8]) {
-    let Some((&first, data)) = data.split_first() else { return };
+    let Some((&first, data)) = data.split_first() else {
+        return;
+    };
     let piece = usize::from(first).max(1);
     let whole = decode::all(&[data]);
     let pieces: Vec<&[u8]> = data.chunks(piece).collect();
@@ -55,7 +57,12 @@ pub fn exercise(data: &[u8]) {
             assert!((200..=999).contains(&parsed.status));
             assert!(parsed.fields.len() <= head::FIELDS_MAX);
             let is_clean = |value: &[u8]| !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
-            assert!(parsed.fields.iter().all(|(name, value)| !name.is_empty() && is_clean(value)));
+            assert!(
+                parsed
+                    .fields
+                    .iter()
+                    .all(|(name, value)| !name.is_empty() && is_clean(value))
+            );
         }
     }
 }

@@ -33,7 +33,10 @@ pub(super) fn read(
         return refuse(why.to_owned(), report);
     }
     if site.proxies.iter().any(|rule| rule.is_fastcgi) {
-        return refuse("another directive has the scripts of this site".to_owned(), report);
+        return refuse(
+            "another directive has the scripts of this site".to_owned(),
+            report,
+        );
     }
     let mut upstreams = Vec::new();
     let mut changed = None;

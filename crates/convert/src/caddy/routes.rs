@@ -274,15 +274,17 @@ impl Routes<'_> {
                 _ => Fate::missing("access rules of Weir answer 403, 404, 410 and 451, and no other error"),
             },
             "handle_errors" => self.errors(directive),
-            "php_fastcgi" => match super::php::read(directive, args, matcher, strip.is_some(), self.site, self.report) {
-                Ok(fate) => fate,
-                Err(why) => {
-                    self.site.access.push(Access::nobody("*.php"));
-                    Fate::missing(format!(
-                        "{why}; the result denies `*.php`, because Weir would send the text of programs"
-                    ))
+            "php_fastcgi" => {
+                match super::php::read(directive, args, matcher, strip.is_some(), self.site, self.report) {
+                    Ok(fate) => fate,
+                    Err(why) => {
+                        self.site.access.push(Access::nobody("*.php"));
+                        Fate::missing(format!(
+                            "{why}; the result denies `*.php`, because Weir would send the text of programs"
+                        ))
+                    }
                 }
-            },
+            }
             "php_server" => {
                 self.site.access.push(Access::nobody("*.php"));
                 Fate::missing(

@@ -242,7 +242,9 @@ fn pass_to_fastcgi(
 ) -> Fate {
     let passed = match place.is_php {
         true => upstream::pass(directive.arg(0), None, groups),
-        false => Err("Weir passes all scripts of a site to one application, in a location as `~ \\.php$`".to_owned()),
+        false => Err(
+            "Weir passes all scripts of a site to one application, in a location as `~ \\.php$`".to_owned(),
+        ),
     };
     let passed = match passed {
         Ok(_) if site.proxies.iter().any(|rule| rule.is_fastcgi) => {
@@ -266,7 +268,8 @@ fn pass_to_fastcgi(
             changed.map_or(Fate::Carried, Fate::Changed)
         }
         Err(why) => {
-            site.access.extend(place.patterns.iter().map(|path| Access::nobody(path)));
+            site.access
+                .extend(place.patterns.iter().map(|path| Access::nobody(path)));
             Fate::missing(format!(
                 "{why}; the result denies these paths, because Weir would send the text of programs"
             ))
@@ -290,13 +293,20 @@ fn of_fastcgi(directive: &Directive, rule: &mut Proxy) -> Option<Fate> {
         }
         "fastcgi_param" => Fate::missing("Weir has no variables: parameters are fixed texts"),
         "fastcgi_index" if name == "index.php" => Fate::unneeded("it is the default"),
-        "fastcgi_index" if name.ends_with(".php") && is_site_path(&format!("/{name}")) && !name.contains('/') => {
+        "fastcgi_index"
+            if name.ends_with(".php") && is_site_path(&format!("/{name}")) && !name.contains('/') =>
+        {
             rule.fastcgi.push(("index".to_owned(), quote(name)));
             Fate::Carried
         }
         "fastcgi_split_path_info" => Fate::unneeded("Weir splits a path behind the first name of a script"),
-        "fastcgi_buffers" | "fastcgi_buffer_size" | "fastcgi_busy_buffers_size" | "fastcgi_buffering"
-        | "fastcgi_max_temp_file_size" | "fastcgi_temp_file_write_size" | "fastcgi_temp_path"
+        "fastcgi_buffers"
+        | "fastcgi_buffer_size"
+        | "fastcgi_busy_buffers_size"
+        | "fastcgi_buffering"
+        | "fastcgi_max_temp_file_size"
+        | "fastcgi_temp_file_write_size"
+        | "fastcgi_temp_path"
         | "fastcgi_request_buffering" => {
             Fate::unneeded("Weir passes requests and responses on as they arrive")
         }
@@ -317,14 +327,20 @@ fn of_fastcgi(directive: &Directive, rule: &mut Proxy) -> Option<Fate> {
         },
         "fastcgi_send_timeout" => Fate::unneeded("`idle-timeout` bounds both directions"),
         "fastcgi_keep_conn" if name == "off" => Fate::unneeded("it is the default"),
-        "fastcgi_keep_conn" => Fate::missing("`keepalive` keeps connections; each takes a process of php-fpm"),
+        "fastcgi_keep_conn" => {
+            Fate::missing("`keepalive` keeps connections; each takes a process of php-fpm")
+        }
         "fastcgi_intercept_errors" if name == "off" => Fate::unneeded("Weir passes errors on"),
         // Weir looks the script up.
         "try_files" if directive.args.last().is_some_and(|last| last == "=404") => {
             Fate::unneeded("Weir passes no path on whose script does not exist")
         }
         "set" if name == "$path_info" => Fate::unneeded("Weir sets `PATH_INFO`"),
-        "if" if directive.args.concat().contains("$document_root$fastcgi_script_name") => {
+        "if" if directive
+            .args
+            .concat()
+            .contains("$document_root$fastcgi_script_name") =>
+        {
             Fate::unneeded("Weir passes no path on whose script does not exist")
         }
         _ => return None,

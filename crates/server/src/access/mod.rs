@@ -19,13 +19,13 @@ mod verified;
 
 use crate::checked::{Answered, Checked, Guarded, Known, Unanswered, Vouched};
 use crate::config::{Access, Config, FastCgi, Satisfy, TryFiles, spelling};
-use crate::proxy::scripts::Scripts;
 use crate::connection_limit::Peers;
 use crate::credentials::Credentials;
 use crate::own_fields::is_among;
 use crate::path;
 use crate::proxy::direct::Pool;
 use crate::proxy::places::Names;
+use crate::proxy::scripts::Scripts;
 pub(crate) use authority::Sender;
 use authority::{Authority, Desk, Question};
 pub(crate) use decisions::DecisionReport;

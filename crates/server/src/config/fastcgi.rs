@@ -205,7 +205,16 @@ mod tests {
     #[test]
     fn scripts_and_their_copies_are_hidden() {
         let rule = FastCgi::default();
-        for name in ["a.php", "a.PHP", ".php", "a.php.bak", "a.php~", "a.pHp.gz", "a.php.txt", "x.phpx.php"] {
+        for name in [
+            "a.php",
+            "a.PHP",
+            ".php",
+            "a.php.bak",
+            "a.php~",
+            "a.pHp.gz",
+            "a.php.txt",
+            "x.phpx.php",
+        ] {
             assert!(rule.hides(name.as_bytes()), "{name}");
         }
         for name in ["a.phps", "a.ph", "php", "aphp", "a.php5", "index.html", ""] {

@@ -68,8 +68,8 @@ pub use cors::Cors;
 pub(crate) use cors::Grant;
 pub use duration::{parse_duration, parse_duration_or_off, show_duration};
 pub use error::ConfigError;
-pub use header_rule::HeaderRule;
 pub use fastcgi::FastCgi;
+pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use knob::Knob;
 pub use limit::{Limit, RequestRate};
@@ -901,12 +901,6 @@ impl Config {
         }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
         for proxy in &self.proxy {
-            if proxy.is_of_fastcgi() && self.root.is_none() {
-                return Err(ConfigError::invalid(
-                    "proxy",
-                    "upstreams of FastCGI run scripts below `root`, and the site has none; name the directory of the scripts",
-                ));
-            }
             proxy
                 .validate()
                 .map_err(|why| ConfigError::invalid("proxy", why))?;

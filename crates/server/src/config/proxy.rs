@@ -3,8 +3,8 @@
 //! Rules match a path in its normalized spelling, as redirects do, and are tried in order. Decides what the target of the passed
 //! request is; `upstream` knows which addresses are valid, and `crate::proxy` passes the request.
 
-use super::pattern::PathPattern;
 use super::fastcgi::FastCgi;
+use super::pattern::PathPattern;
 use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
 use super::upstream::{ProxyTls, UpstreamAddress};
@@ -255,7 +255,9 @@ impl Proxy {
             };
         }
         if !self.upstreams.iter().all(UpstreamAddress::is_fastcgi) {
-            return Err("upstreams of HTTP and of FastCGI cannot share a rule; write a rule for each".to_owned());
+            return Err(
+                "upstreams of HTTP and of FastCGI cannot share a rule; write a rule for each".to_owned(),
+            );
         }
         let settings = [
             ("cache", self.cache.is_some()),

@@ -50,7 +50,10 @@ const UNIX: &str = "unix:";
 /// Length of what comes before the path of a Unix socket in this address; `None`: it is that of no Unix socket.
 pub(super) fn before_socket(text: &str) -> Option<usize> {
     let schemes = [H2C_ON, FASTCGI_ON];
-    let scheme = schemes.iter().find(|on| text.starts_with(**on)).map_or(0, |on| on.len());
+    let scheme = schemes
+        .iter()
+        .find(|on| text.starts_with(**on))
+        .map_or(0, |on| on.len());
     text[scheme..].starts_with(UNIX).then_some(scheme + UNIX.len())
 }
 
@@ -269,7 +272,10 @@ mod tests {
             ("h2c+unix:/run/app.sock", "h2c+unix:/run/app.sock"),
             ("fastcgi://127.0.0.1:9000", "fastcgi://127.0.0.1:9000"),
             ("fastcgi://php", "fastcgi://php:9000"),
-            ("fastcgi+unix:/run/php/php-fpm.sock", "fastcgi+unix:/run/php/php-fpm.sock"),
+            (
+                "fastcgi+unix:/run/php/php-fpm.sock",
+                "fastcgi+unix:/run/php/php-fpm.sock",
+            ),
         ] {
             let address: UpstreamAddress = text.parse().unwrap();
             assert_eq!(address.to_string(), shown);

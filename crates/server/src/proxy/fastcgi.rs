@@ -123,7 +123,9 @@ impl Translator {
             match self.request.receive(&raw[used..], &mut slots, &OWN) {
                 Ok(Step::Request { head, used: more }) => {
                     used += more;
-                    let Some(call) = &self.call else { return Err(Over::Given) };
+                    let Some(call) = &self.call else {
+                        return Err(Over::Given);
+                    };
                     self.is_to_head = head.method_name == "HEAD";
                     let mut pairs = call.pairs.clone();
                     let target = head.target_raw;

@@ -272,9 +272,14 @@ impl Forward {
         let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         let vouched = found.vouched;
         let scripted = match (&found.route.scripts, found.script) {
-            (Some(scripts), Some(asked)) => {
-                Some(Box::new(Scripted::new(scripts, asked, head, from, keeps, &found.target)))
-            }
+            (Some(scripts), Some(asked)) => Some(Box::new(Scripted::new(
+                scripts,
+                asked,
+                head,
+                from,
+                keeps,
+                &found.target,
+            ))),
             _ => None,
         };
         let mut forward = Forward {
@@ -373,7 +378,10 @@ impl Forward {
 
     /// Whether it has a connection to an upstream, or is about to.
     pub(crate) fn has_peer(&self) -> bool {
-        !matches!(self.link, Link::Queued | Link::Collapsed | Link::Searching | Link::Gone)
+        !matches!(
+            self.link,
+            Link::Queued | Link::Collapsed | Link::Searching | Link::Gone
+        )
     }
 
     /// Whether it has a connection to an upstream for itself, or may be about to.
@@ -439,7 +447,9 @@ impl Forward {
         self.fail_or_stand_in(why);
         if self.link != Link::Gone {
             self.link = match self.link {
-                Link::Queued | Link::Collapsed | Link::Searching | Link::Resolving | Link::Wanted => Link::Gone,
+                Link::Queued | Link::Collapsed | Link::Searching | Link::Resolving | Link::Wanted => {
+                    Link::Gone
+                }
                 _ => Link::Leaving(Parting::Abort),
             };
         }

@@ -448,12 +448,17 @@ impl Proxies {
 /// # Errors
 /// In words, why the application cannot be told where they are.
 fn scripts(rule: &Proxy, place: &crate::hosts::Place) -> Result<Option<Arc<Scripts>>, String> {
-    let (Some(scripts), Some(root)) = (rule.scripts(), &place.config.root) else {
+    let Some(scripts) = rule.scripts() else {
         return Ok(None);
     };
-    let root = std::path::absolute(root).map_err(|error| {
-        format!("`root` has no absolute path: {error}; write one, as FastCGI needs it")
+    let root = place.config.root.as_ref().ok_or_else(|| {
+        format!(
+            "the rule for `{}` runs scripts below `root`, and the site has none; name the directory of the scripts",
+            rule.path
+        )
     })?;
+    let root = std::path::absolute(root)
+        .map_err(|error| format!("`root` has no absolute path: {error}; write one, as FastCGI needs it"))?;
     let scripts = Scripts::new(scripts, &place.site, &root, place.config.hidden);
     Ok(Some(Arc::new(scripts)))
 }

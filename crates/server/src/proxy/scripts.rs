@@ -50,7 +50,9 @@ impl Asked {
         let front = rule.front.as_deref().unwrap_or_default();
         let text = match self {
             Asked::Script { name, info } if info.is_empty() => shown(name),
-            Asked::Script { name, info } => format!("{} with PATH_INFO `{}`", shown(name), info.escape_ascii()),
+            Asked::Script { name, info } => {
+                format!("{} with PATH_INFO `{}`", shown(name), info.escape_ascii())
+            }
             Asked::Index(name) => shown(name),
             Asked::Front => return shown(front.as_bytes()),
         };
@@ -76,7 +78,9 @@ pub(crate) struct Scripts {
 
 impl fmt::Debug for Scripts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scripts").field("rule", &self.rule).finish_non_exhaustive()
+        f.debug_struct("Scripts")
+            .field("rule", &self.rule)
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,7 +98,9 @@ impl Scripts {
         let root = rule.root.as_deref().unwrap_or(root).as_os_str().as_bytes();
         let look = |lookup: Lookup, _| {
             // Only this thread writes.
-            let _ = lookup.found.set(lookup.site.has_file(&lookup.name, Wait::Block).unwrap_or(false));
+            let _ = lookup
+                .found
+                .set(lookup.site.has_file(&lookup.name, Wait::Block).unwrap_or(false));
         };
         Scripts {
             root: root.strip_suffix(b"/").unwrap_or(root).to_vec(),
@@ -137,7 +143,11 @@ impl Scripts {
 
 /// Where the name of a script ends in a path: behind the first segment with this extension.
 fn split(path: &[u8], extension: &[u8]) -> Option<usize> {
-    let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    let ends = path
+        .iter()
+        .enumerate()
+        .filter(|(_, b)| **b == b'/')
+        .map(|(at, _)| at);
     let mut ends = ends.chain([path.len()]);
     ends.find(|end| {
         let segment = path[..*end].rsplit(|&b| b == b'/').next().unwrap_or_default();
@@ -317,7 +327,11 @@ fn facts(head: &RequestHead<'_, '_>, from: &From, rule: &FastCgi) -> Vec<u8> {
     pair(&mut pairs, b"GATEWAY_INTERFACE", b"CGI/1.1");
     pair(&mut pairs, b"SERVER_SOFTWARE", b"weir");
     pair(&mut pairs, b"SERVER_PROTOCOL", head.protocol.name().as_bytes());
-    pair(&mut pairs, b"SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
+    pair(
+        &mut pairs,
+        b"SERVER_NAME",
+        if host.is_empty() { b"localhost" } else { host },
+    );
     pair(&mut pairs, b"SERVER_PORT", port.unwrap_or(usual));
     pair(&mut pairs, b"REQUEST_SCHEME", scheme);
     if from.is_secured {
@@ -363,7 +377,16 @@ mod tests {
             let end = split(path.as_bytes(), b".php").unwrap();
             assert_eq!(path.split_at(end), (script, info));
         }
-        for path in ["/", "/a", "/a.phpx", "/.php", "/a/.php/b", "/a.PHP", "/php", "/a.php5/b"] {
+        for path in [
+            "/",
+            "/a",
+            "/a.phpx",
+            "/.php",
+            "/a/.php/b",
+            "/a.PHP",
+            "/php",
+            "/a.php5/b",
+        ] {
             assert_eq!(split(path.as_bytes(), b".php"), None, "{path}");
         }
     }

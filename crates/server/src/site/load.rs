@@ -379,7 +379,11 @@ impl Load {
                     passed_over = Some(Cause::Open(error));
                 }
                 // It is no index for the file server.
-                Ok(_) if config.scripts.iter().any(|scripts| scripts.hides(path::name(&file))) => {}
+                Ok(_)
+                    if config
+                        .scripts
+                        .iter()
+                        .any(|scripts| scripts.hides(path::name(&file))) => {}
                 Ok(opened) => return self.resource(&file, opened, wait),
                 Err(error) => return Err(error.into()),
             }

@@ -56,13 +56,16 @@ fn sent(request: &[u8], piece: usize) -> Result<Heard, Over> {
 }
 
 fn of(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let pairs = pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     pairs.collect()
 }
 
 #[test]
 fn field_lines_become_parameters() {
-    let request = b"GET /a.php/b?c=d&e HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\nX_Real-Ip: forged\r\nProxy: evil\r\n\
+    let request =
+        b"GET /a.php/b?c=d&e HTTP/1.1\r\nHost: a.test\r\nAccept: x\r\nX_Real-Ip: forged\r\nProxy: evil\r\n\
         Cookie: a=1\r\nCookie: b=2\r\nX-A: 1\r\nx-a: 2\r\n\r\n";
     for piece in [1, 7, request.len()] {
         let heard = sent(request, piece).unwrap();
@@ -94,7 +97,12 @@ fn content_has_a_length() {
             assert_eq!((&heard.content[..], heard.has_ended), (&b"hello"[..], true));
             assert_eq!(heard.params["CONTENT_LENGTH"], "5");
             assert_eq!(heard.params["CONTENT_TYPE"], "text/plain");
-            assert!(!heard.params.keys().any(|name| name.starts_with("HTTP_CONTENT") || name.contains("TRANSFER")));
+            assert!(
+                !heard
+                    .params
+                    .keys()
+                    .any(|name| name.starts_with("HTTP_CONTENT") || name.contains("TRANSFER"))
+            );
         }
     }
 }
@@ -103,7 +111,9 @@ fn content_has_a_length() {
 fn content_of_unknown_length_has_a_bound() {
     let request = |length: usize| {
         let content = "x".repeat(length);
-        format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{content}\r\n0\r\n\r\n")
+        format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{content}\r\n0\r\n\r\n"
+        )
     };
     let most = sent(request(UNKNOWN_LENGTH_MAX).as_bytes(), 60_000).unwrap();
     assert_eq!(most.content.len(), UNKNOWN_LENGTH_MAX);
@@ -151,7 +161,12 @@ fn responses_are_whole_with_the_end_of_the_request() {
     let chunked = "HTTP/1.1 200 \r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n";
     let moved = "HTTP/1.1 302 \r\nLocation: /b\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (method, output, plain, over) in [
-        ("GET", "Content-Type: text/html\r\n\r\n", format!("{chunked}0\r\n\r\n"), Ok(())),
+        (
+            "GET",
+            "Content-Type: text/html\r\n\r\n",
+            format!("{chunked}0\r\n\r\n"),
+            Ok(()),
+        ),
         ("GET", "Location: /b\n\n", format!("{moved}0\r\n\r\n"), Ok(())),
         (
             "GET",
@@ -159,14 +174,33 @@ fn responses_are_whole_with_the_end_of_the_request() {
             "HTTP/1.1 404 \r\nContent-Length: 2\r\n\r\nno".to_owned(),
             Err(Over::Given),
         ),
-        ("HEAD", "Content-Length: 9\n\nignored", "HTTP/1.1 200 \r\nContent-Length: 9\r\n\r\n".to_owned(), Ok(())),
-        ("GET", "Status: 304\nETag: \"a\"\n\nignored", "HTTP/1.1 304 \r\nETag: \"a\"\r\n\r\n".to_owned(), Ok(())),
-        ("GET", "Status: 204\nContent-Length: 3\n\nabc", "HTTP/1.1 204 \r\n\r\n".to_owned(), Ok(())),
+        (
+            "HEAD",
+            "Content-Length: 9\n\nignored",
+            "HTTP/1.1 200 \r\nContent-Length: 9\r\n\r\n".to_owned(),
+            Ok(()),
+        ),
+        (
+            "GET",
+            "Status: 304\nETag: \"a\"\n\nignored",
+            "HTTP/1.1 304 \r\nETag: \"a\"\r\n\r\n".to_owned(),
+            Ok(()),
+        ),
+        (
+            "GET",
+            "Status: 204\nContent-Length: 3\n\nabc",
+            "HTTP/1.1 204 \r\n\r\n".to_owned(),
+            Ok(()),
+        ),
     ] {
         let output = record(6, output.as_bytes());
         let bytes = [output.clone(), record(6, b""), ended(0)].concat();
         for piece in 1..=bytes.len() {
-            assert_eq!(received(method, &bytes, piece), (plain.clone(), over, true), "pieces of {piece}");
+            assert_eq!(
+                received(method, &bytes, piece),
+                (plain.clone(), over, true),
+                "pieces of {piece}"
+            );
         }
         // Without the end, a response without a length is not whole.
         let (cut, _, rests) = received(method, &output, output.len());
@@ -181,7 +215,10 @@ fn responses_are_whole_with_the_end_of_the_request() {
 fn content_is_in_chunks() {
     let bytes = [record(6, b"A: b\n\nhello"), record(6, b" world"), ended(0)].concat();
     let (plain, over, rests) = received("GET", &bytes, bytes.len());
-    assert_eq!(plain, "HTTP/1.1 200 \r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+    assert_eq!(
+        plain,
+        "HTTP/1.1 200 \r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
+    );
     assert_eq!((over, rests), (Ok(()), true));
 }
 
@@ -195,10 +232,16 @@ fn failures_are_told_apart() {
         (ended(3), Over::Given),
         (ended(0), Over::Given),
         ([record(6, b"A: b\n\nx"), ended(2)].concat(), Over::Given),
-        ([record(6, b"A: b"), ended(0)].concat(), Over::Malformed(Fault::NoHead)),
+        (
+            [record(6, b"A: b"), ended(0)].concat(),
+            Over::Malformed(Fault::NoHead),
+        ),
         ([record(6, b"A: b"), ended(2)].concat(), Over::Given),
         (record(6, b"no head\n\n"), Over::Malformed(Fault::Field)),
-        (b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), Over::Malformed(Fault::Version(b'H'))),
+        (
+            b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+            Over::Malformed(Fault::Version(b'H')),
+        ),
         (long, Over::Malformed(Fault::LongHead)),
     ] {
         for piece in [1_000, bytes.len()] {
@@ -211,7 +254,9 @@ fn failures_are_told_apart() {
 #[test]
 fn error_messages_have_a_bound_and_are_one_text() {
     let mut translator = translator();
-    translator.receive(&record(7, b"PHP Warning:  a\nb"), &mut Vec::new()).unwrap();
+    translator
+        .receive(&record(7, b"PHP Warning:  a\nb"), &mut Vec::new())
+        .unwrap();
     assert_eq!(translator.take_errors(false), None, "the request is under way");
     let flood = record(7, &[b'x'; 60_000]);
     for _ in 0..100 {
@@ -221,7 +266,11 @@ fn error_messages_have_a_bound_and_are_one_text() {
     let text = translator.take_errors(true).unwrap();
     assert!(text.starts_with("PHP Warning:  a\\nbxxx"), "{text}");
     let more = 17 + 100 * 60_000 - ERRORS_MAX;
-    assert!(text.ends_with(&format!("... ({more} bytes more)")), "{}", &text[text.len() - 60..]);
+    assert!(
+        text.ends_with(&format!("... ({more} bytes more)")),
+        "{}",
+        &text[text.len() - 60..]
+    );
     assert!(text.len() < 2 * ERRORS_MAX);
     assert_eq!(translator.take_errors(true), None, "it is logged once");
 }
@@ -229,11 +278,16 @@ fn error_messages_have_a_bound_and_are_one_text() {
 #[test]
 fn a_connection_serves_one_request_after_another() {
     let mut translator = translator();
-    let call = Arc::new(Call { pairs: Vec::new(), keeps: false });
+    let call = Arc::new(Call {
+        pairs: Vec::new(),
+        keeps: false,
+    });
     for _ in 0..3 {
         translator.begin(&call);
         let (mut out, mut plain) = (Vec::new(), Vec::new());
-        translator.send(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n", &mut out).unwrap();
+        translator
+            .send(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n", &mut out)
+            .unwrap();
         let heard = heard(&out);
         assert_eq!((heard.keeps, &*heard.params["REQUEST_URI"]), (false, "/x"));
         let bytes = [record(6, b"A: b\n\n"), ended(0)].concat();

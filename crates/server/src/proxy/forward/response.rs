@@ -139,13 +139,18 @@ impl Forward {
 
     /// Logs what an application of FastCGI wrote to its error stream, once its request is over.
     pub(super) fn log_errors(&mut self, is_over: bool) {
-        if let Some(text) = self.channel.as_mut().and_then(|channel| channel.take_errors(is_over))
+        if let Some(text) = self
+            .channel
+            .as_mut()
+            .and_then(|channel| channel.take_errors(is_over))
             && let Some(scripted) = &self.scripted
         {
             let id = self.id.as_ref().map(RequestId::value);
             let shown = self.shown();
             complaints::about(id, || {
-                complaints::warn(scripted.path(), || format!("{shown} wrote to its error stream: {text}"));
+                complaints::warn(scripted.path(), || {
+                    format!("{shown} wrote to its error stream: {text}")
+                });
             });
         }
     }

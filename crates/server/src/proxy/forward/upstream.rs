@@ -238,8 +238,10 @@ impl Forward {
         let is_awaited = self.link == Link::Dialing || is_secured;
         if is_awaited {
             self.link = Link::Open;
-            if let (Some(channel), Some(call)) = (&mut self.channel, self.scripted.as_ref().and_then(|one| one.call()))
-            {
+            if let (Some(channel), Some(call)) = (
+                &mut self.channel,
+                self.scripted.as_ref().and_then(|one| one.call()),
+            ) {
                 channel.begin(call);
             }
             if !is_secured && !self.announcement.is_empty() {
