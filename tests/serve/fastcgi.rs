@@ -290,6 +290,20 @@ fn each_path_has_its_script(strategy: Strategy) {
             }
             assert!(!got.text().contains("<?php"), "{method} {path} shows the source");
         }
+        // A name that nobody has looked up is not in the cache of the kernel: a thread looks for it.
+        let (status, text) = match front {
+            "" => (404, None),
+            _ => (200, Some("script /index.php")),
+        };
+        let before = app.all().len();
+        let mut client = frames::connect(&server);
+        for at in 0..20 {
+            let got = client.get(&format!("/cold/{at}.php/b"), &[]);
+            assert_eq!(got.status, status, "{at}");
+            assert!(text.is_none_or(|text| got.text() == text), "{at}");
+        }
+        assert_eq!(app.all().len(), before + if text.is_some() { 20 } else { 0 });
+        app.heard.lock().expect("no application panics").truncate(before);
         let expected = rows.iter().filter(|(.., text)| text.starts_with("script"));
         let calls = app.all();
         assert_eq!(
@@ -428,6 +442,9 @@ fn content_goes_both_ways_in_each_version(strategy: Strategy) {
     assert!(got.contains("X-Length: 5\r\n") && got.contains("hello"), "{got}");
 
     let mut client = Client::open(server.address, &pairs.client(), "a.test");
+    for path in ["/none.php", "/cold/1.php/b", "/none"] {
+        assert_eq!(client.get(path, &[]).status, 404, "{path}");
+    }
     let stream = client.open_request(
         "/a.php",
         &[(":method", "POST"), ("content-length", &length)],
@@ -764,6 +781,27 @@ fn an_early_answer_ends_the_upload(strategy: Strategy) {
     assert_eq!((got.status, &*got.text()), (413, "too much"));
 }
 
+fn a_folder_of_uploads_can_be_left_out(strategy: Strategy) {
+    let tree = tree();
+    tree.write("site/uploads/evil.php", SOURCE);
+    let app = App::naming_scripts();
+    let table = to(
+        &app,
+        "except = [\"/uploads/*\"]\n[proxy.fastcgi]\nfront = \"/index.php\"",
+    );
+    let server = launch(strategy, &tree, &table, "");
+    for path in [
+        "/uploads/evil.php",
+        "/uploads/evil.php/x",
+        "/UPLOADS/../uploads/%65vil.php",
+    ] {
+        let got = server.connect().get(path);
+        assert_eq!(got.status, 404, "{path}");
+        assert!(!got.text().contains("<?php"), "{path}");
+    }
+    assert!(app.all().is_empty());
+}
+
 fn access_rules_cover_scripts(strategy: Strategy) {
     let tree = tree();
     let app = App::naming_scripts();
@@ -998,6 +1036,7 @@ on_strategy!(loops, LOOPS:
     what_an_application_complains_about_is_logged,
     an_early_answer_ends_the_upload,
     access_rules_cover_scripts,
+    a_folder_of_uploads_can_be_left_out,
     explain_names_the_script,
     mistakes_are_explained,
     php_fpm_answers
