@@ -288,8 +288,8 @@ pub(crate) struct Flags {
     security_headers: Option<SecurityHeaders>,
 
     /// Forwards requests for this path and paths below it to another server, as in /api=http://127.0.0.1:8080,
-    /// /app=unix:/run/app.sock, /shop.Cart=h2c://127.0.0.1:50051 or /cart=h2c+unix:/run/cart.sock; repeatable. In the
-    /// configuration file: tables `[[proxy]]`
+    /// /app=unix:/run/app.sock, /shop.Cart=h2c://127.0.0.1:50051, /cart=h2c+unix:/run/cart.sock or
+    /// /=fastcgi+unix:/run/php/php-fpm.sock; repeatable. In the configuration file: tables `[[proxy]]`
     #[arg(
         long,
         value_name = "PATH=URL",

@@ -676,6 +676,40 @@ mod tests {
     }
 
     #[test]
+    fn rules_for_fastcgi_have_no_settings_of_http() {
+        let read = |upstreams: &str, more: &str| {
+            let text = format!("path = \"/*\"\nupstreams = [{upstreams}]\n{more}");
+            let rule: Proxy = toml::from_str(&text).map_err(|error| error.to_string())?;
+            rule.validate().map(|()| rule)
+        };
+        let (php, http) = ("\"fastcgi://127.0.0.1:9000\"", "\"http://127.0.0.1:1\"");
+        let rule = read(php, "").unwrap();
+        assert_eq!((rule.keepalive(), rule.scripts()), (0, Some(FastCgi::default())));
+        assert!(rule.is_behind_files());
+        let rule = read(http, "").unwrap();
+        assert_eq!((rule.keepalive(), rule.scripts()), (KEEPALIVE, None));
+        assert!(!rule.is_behind_files() && read(http, "when = \"missing\"").unwrap().is_behind_files());
+        assert_eq!(read(php, "keepalive = 3").unwrap().keepalive(), 3);
+        for (more, name) in [
+            ("http2 = true", "http2"),
+            ("strip = true", "strip"),
+            ("rewrite = \"/a/*\"", "rewrite"),
+            ("proxy-protocol = \"v2\"", "proxy-protocol"),
+            ("cache = true", "cache"),
+            ("[check]\npath = \"/\"", "check"),
+        ] {
+            let why = read(php, more).unwrap_err();
+            assert!(why.contains(&format!("`{name}` is not available")), "{why}");
+        }
+        let why = read(&format!("{php}, {http}"), "").unwrap_err();
+        assert!(why.contains("a rule for each"), "{why}");
+        let why = read(http, "[fastcgi]").unwrap_err();
+        assert!(why.contains("no effect"), "{why}");
+        let why = read(php, "[fastcgi]\nindex = \"a\"").unwrap_err();
+        assert!(why.contains("`index` of `fastcgi`"), "{why}");
+    }
+
+    #[test]
     fn tables_are_read_and_mistakes_named() {
         let read = |more: &str| {
             let text = format!(

@@ -23,6 +23,9 @@ use tls::engine::Engine;
 use tls::refusal;
 use units::{Duration, Instant};
 
+/// Most bytes of one output of FastCGI. Drivers take 256 KiB by default.
+const PORTION: usize = 64 << 10;
+
 /// The number of the next realm. Zero is that of connections without layers.
 static REALMS: AtomicU64 = AtomicU64::new(1);
 
@@ -306,9 +309,12 @@ impl Channel {
         Ok(())
     }
 
-    /// Bytes of the request's content that wait until the upstream permits them.
+    /// Bytes of the request that wait: until the upstream permits them, or behind a portion of FastCGI.
     pub(crate) fn blocked(&self) -> usize {
-        self.http2.as_ref().map_or(0, |http2| http2.blocked())
+        match &self.fastcgi {
+            Some(_) => self.out.len(),
+            None => self.http2.as_ref().map_or(0, |http2| http2.blocked()),
+        }
     }
 
     /// Says that no more will be sent.
@@ -319,8 +325,12 @@ impl Channel {
         }
     }
 
-    /// Takes the bytes that wait to be sent.
+    /// Takes bytes that wait to be sent: all of them, or a portion of a request of FastCGI, which may have been collected.
     pub(crate) fn take(&mut self) -> Vec<u8> {
+        if self.fastcgi.is_some() && self.out.len() > PORTION {
+            let later = self.out.split_off(PORTION);
+            return std::mem::replace(&mut self.out, later);
+        }
         std::mem::take(&mut self.out)
     }
 

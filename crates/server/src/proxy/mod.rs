@@ -7,8 +7,9 @@
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
 //! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames, `shared` a connection with several
 //! requests. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
-//! writes to a client of HTTP/1. `scripts` and `fastcgi` are for applications of FastCGI. `retry` bounds how often a request is repeated, `failed` says why there is no response.
-//! `cache` stores responses, `refresh` validates them without a client.
+//! writes to a client of HTTP/1. `scripts` and `fastcgi` are for applications of FastCGI. `retry` bounds how often a
+//! request is repeated, `failed` says why there is no response. `cache` stores responses, `refresh` validates them without
+//! a client.
 
 mod balance;
 pub(crate) mod cache;
