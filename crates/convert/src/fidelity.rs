@@ -598,7 +598,7 @@ fn scripts_that_are_not_carried_are_denied() {
     ] {
         let text = format!("server {{ listen 80; server_name a.test; root /srv/a;\n{location}\n}}\n");
         let found = converted(Dialect::Nginx, &text);
-        assert!(!found.toml.contains("fastcgi"), "{}", found.toml);
+        assert!(!found.toml.contains("[[proxy]]"), "{}", found.toml);
         assert!(
             found.toml.contains("deny = [\"all\"]"),
             "{location}: {}",
@@ -643,7 +643,7 @@ fn php_of_caddy_has_its_front_controller() {
     let text = "a.test {\nroot * /srv/a\nphp_fastcgi /blog/* 127.0.0.1:9000\nfile_server\n}\n";
     let found = converted(Dialect::Caddy, text);
     assert!(
-        !found.toml.contains("fastcgi") && found.toml.contains("path = \"*.php\""),
+        !found.toml.contains("[[proxy]]") && found.toml.contains("path = \"*.php\""),
         "{}",
         found.toml
     );
@@ -668,7 +668,7 @@ fn php_of_apache_is_a_handler() {
     assert!(scripts(&site("proxy:fcgi://127.0.0.1:9000")).contains("\"fastcgi://127.0.0.1:9000\""));
     let found = site("application/x-httpd-php");
     assert!(
-        !found.toml.contains("fastcgi") && found.toml.contains("deny = [\"all\"]"),
+        !found.toml.contains("[[proxy]]") && found.toml.contains("deny = [\"all\"]"),
         "{}",
         found.toml
     );
