@@ -677,7 +677,7 @@ fn a_silent_application_gets_504(strategy: Strategy) {
 
 fn another_application_takes_over(strategy: Strategy) {
     let tree = tree();
-    for deed in [end(2), Vec::new()] {
+    for (deed, is_refusal) in [(end(2), true), (Vec::new(), false)] {
         let bad = App::new(move |_| Deed::Close(deed.clone()));
         let good = App::naming_scripts();
         let table = format!(
@@ -687,6 +687,14 @@ fn another_application_takes_over(strategy: Strategy) {
         let server = launch(strategy, &tree, &table, "");
         for _ in 0..6 {
             assert_eq!(server.connect().get("/a.php").text(), "script /a.php");
+            if is_refusal {
+                // It was not processed, so even POST goes elsewhere.
+                let mut connection = server.connect();
+                connection.send(head("POST", "/a.php", &[("Content-Length", "3")]));
+                connection.send("abc");
+                assert_eq!(connection.receive("POST").text(), "script /a.php");
+                assert_eq!(good.last().content, b"abc");
+            }
         }
         assert!(!bad.all().is_empty());
     }

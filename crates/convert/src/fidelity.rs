@@ -594,7 +594,10 @@ fn scripts_that_are_not_carried_are_denied() {
             "",
         ),
         ("location ~ \\.php$ { fastcgi_pass $pool; }", "variables"),
-        ("location ~ \\.php$ { uwsgi_pass 127.0.0.1:9000; }", "over HTTP"),
+        (
+            "location ~ \\.php$ { uwsgi_pass 127.0.0.1:9000; }",
+            "over HTTP and FastCGI only",
+        ),
     ] {
         let text = format!("server {{ listen 80; server_name a.test; root /srv/a;\n{location}\n}}\n");
         let found = converted(Dialect::Nginx, &text);

@@ -506,7 +506,7 @@ impl Routes<'_> {
             };
             if is_program(&file) {
                 return Fate::missing(format!(
-                    "`{text}` is a program; Weir passes requests on over HTTP only"
+                    "`{text}` is a program; Weir has no application for it, and serves no programs as files"
                 ));
             }
             if !files.contains(&file) {

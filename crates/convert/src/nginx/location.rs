@@ -639,7 +639,7 @@ pub(super) fn try_files(
         };
         if is_program(&file) {
             return Fate::missing(format!(
-                "`{text}` is a program; Weir passes requests on over HTTP only"
+                "`{text}` is a program; Weir has no application for it, and serves no programs as files"
             ));
         }
         if !files.contains(&file) {
@@ -662,7 +662,7 @@ pub(super) fn try_files(
         }
         page if page.contains(".php") || page.contains('$') => {
             fate = Fate::missing(format!(
-                "`{page}` is a program; Weir passes requests on over HTTP only"
+                "`{page}` is a program; Weir has no application for it, and serves no programs as files"
             ));
         }
         page if is_site_path(page) => {

@@ -267,8 +267,8 @@ impl Forward {
             upstream.await_switch();
         }
         let is_repeatable = retry::may_be_repeated(head.method, framing);
-        // An upstream of HTTP/2 says if it has not processed a request, whatever its method.
-        let is_kept = is_repeatable || found.route.places.iter().any(Place::may_speak_http2);
+        // An upstream of HTTP/2 or FastCGI says if it has not processed a request, whatever its method.
+        let is_kept = is_repeatable || is_fastcgi || found.route.places.iter().any(Place::may_speak_http2);
         let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         let vouched = found.vouched;
         let scripted = match (&found.route.scripts, found.script) {
