@@ -595,6 +595,10 @@ fn scripts_that_are_not_carried_are_denied() {
         ),
         ("location ~ \\.php$ { fastcgi_pass $pool; }", "variables"),
         (
+            "location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; } location ~* /(?:uploads|files)/.*\\.php$ { deny all; }",
+            "refuses some scripts",
+        ),
+        (
             "location ~ \\.php$ { uwsgi_pass 127.0.0.1:9000; }",
             "over HTTP and FastCGI only",
         ),

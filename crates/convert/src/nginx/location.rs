@@ -192,7 +192,7 @@ fn location(
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
     if let Some(directive) = own.to_fastcgi {
-        let fate = pass_to_fastcgi(directive, place, own.fastcgi, site, cx.groups);
+        let fate = pass_to_fastcgi(directive, place, siblings, own.fastcgi, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
     let deeper = block.inner().iter().any(|directive| directive.name == "location");
@@ -236,6 +236,7 @@ fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, gr
 fn pass_to_fastcgi(
     directive: &Directive,
     place: &Place,
+    siblings: &[Directive],
     said: Proxy,
     site: &mut Site,
     groups: &Groups,
@@ -245,6 +246,13 @@ fn pass_to_fastcgi(
         false => Err(
             "Weir passes all scripts of a site to one application, in a location as `~ \\.php$`".to_owned(),
         ),
+    };
+    let passed = match (passed, lost_refusal(siblings)) {
+        (Ok(_), Some(refusal)) => Err(format!(
+            "`{}` refuses some scripts, and Weir has no pattern for it; write a rule for FastCGI with these folders in `except`",
+            refusal.shown()
+        )),
+        (passed, _) => passed,
     };
     let passed = match passed {
         Ok(_) if site.proxies.iter().any(|rule| rule.is_fastcgi) => {
@@ -605,7 +613,23 @@ fn has_upstream(block: &[Directive], name: &str) -> bool {
 /// Whether a location of this block passes the scripts of PHP to an application.
 fn has_php(block: &[Directive]) -> bool {
     let mut locations = block.iter().filter(|one| one.name == "location");
-    locations.any(|one| Place::of(one).is_php)
+    locations.any(|one| Place::of(one).is_php) && lost_refusal(block).is_none()
+}
+
+/// A location of this block that refuses scripts, in folders of uploads for example, and has no patterns. Without it, they would
+/// run.
+fn lost_refusal(block: &[Directive]) -> Option<&Directive> {
+    let refuses = |one: &Directive| {
+        (one.name == "deny" && one.arg(0) == "all")
+            || (one.name == "return" && one.arg(0).starts_with('4'))
+            || one.name == "internal"
+    };
+    block.iter().find(|one| {
+        one.name == "location"
+            && one.args.iter().any(|arg| arg.contains("php"))
+            && one.inner().iter().any(refuses)
+            && Place::of(one).patterns.is_empty()
+    })
 }
 
 /// Reads `try_files` for paths. `block` has the named locations.

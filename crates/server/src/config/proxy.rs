@@ -130,8 +130,8 @@ pub struct Proxy {
     /// Time from one lookup of a host name to the next.
     #[serde(default = "resolve_interval", deserialize_with = "values::duration")]
     pub resolve_interval: Duration,
-    /// Connections kept for later requests, per upstream and event loop; 0: none. `None`: the default, see
-    /// [`Proxy::keepalive`].
+    /// Connections kept for later requests, per upstream and event loop; 0: none. `None`: 32, or none for upstreams of
+    /// FastCGI.
     #[serde(default)]
     pub keepalive: Option<u32>,
     /// Time for which an unused connection is kept.
