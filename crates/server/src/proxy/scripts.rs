@@ -391,6 +391,68 @@ mod tests {
         }
     }
 
+    /// A search for a script of a site with the file `a.php`.
+    fn search(root: &Path, name: &str, waiting_max: usize) -> Scripted {
+        let config = crate::site::SiteConfig::new(crate::site::Source::Directory(root.to_owned()));
+        let site = Arc::new(Site::open(config).unwrap());
+        let mut scripts = Scripts::new(FastCgi::default(), &site, root, false);
+        if waiting_max == 0 {
+            scripts.lookups = Background::new("weir-scripts", 0, |_, _| {});
+        }
+        Scripted {
+            scripts: Arc::new(scripts),
+            asked: Asked::Script {
+                name: name.as_bytes().to_vec(),
+                info: Vec::new(),
+            },
+            facts: Vec::new(),
+            keeps: false,
+            path: name.as_bytes().into(),
+            state: State::New,
+        }
+    }
+
+    #[test]
+    fn a_search_waits_for_the_disk_or_is_too_late() {
+        let root = tempfile::tempdir().unwrap();
+        rustix::fs::open(
+            root.path().join("a.php"),
+            rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY,
+            rustix::fs::Mode::RUSR,
+        )
+        .unwrap();
+        // The kernel has the file in its cache, or a thread finds it.
+        let mut known = search(root.path(), "/a.php", LOOKUPS_MAX);
+        let mut found = known.find();
+        if found == Search::Wait {
+            let waiter = known.waiter().expect("a thread looks");
+            while !waiter.is_over() {
+                std::thread::yield_now();
+            }
+            found = known.find();
+        }
+        assert_eq!(found, Search::Found);
+        assert!(
+            known
+                .call()
+                .is_some_and(|call| call.pairs.windows(6).any(|part| part == b"/a.php"))
+        );
+        // It has no name that nobody asked for.
+        let mut unknown = search(root.path(), "/cold.php", LOOKUPS_MAX);
+        assert_eq!(unknown.find(), Search::Wait);
+        let waiter = unknown.waiter().expect("a thread looks");
+        assert!(unknown.waiter().is_none(), "the driver is told once");
+        while !waiter.is_over() {
+            std::thread::yield_now();
+        }
+        assert_eq!(unknown.find(), Search::Nothing);
+        // At the bound of lookups, and when the time is over before the disk responds.
+        assert_eq!(search(root.path(), "/colder.php", 0).find(), Search::Late);
+        let mut slow = search(root.path(), "/slow.php", LOOKUPS_MAX);
+        slow.state = State::Looking(Arc::default(), None);
+        assert_eq!(slow.find(), Search::Late);
+    }
+
     #[test]
     fn hosts_and_ports() {
         for (authority, host, port) in [
