@@ -4,7 +4,7 @@
 use crate::serve::frames;
 use crate::serve::http3::client::Client;
 use crate::serve::on_strategy;
-use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually};
+use crate::serve::process::{Launch, PATIENCE, Server, Strategy, eventually, signal};
 use crate::serve::tls::{Pairs, Secure};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{End, head};
@@ -890,7 +890,8 @@ struct Php(Child);
 
 impl Drop for Php {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // It ends its workers, which would outlive it if it were killed.
+        signal(self.0.id(), "TERM");
         let _ = self.0.wait();
     }
 }
