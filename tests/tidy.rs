@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("acme", &["units"]),
     ("chart", &["units"]),
     ("convert", &[]),
+    ("fastcgi", &[]),
     ("http-semantics", &["units"]),
     ("http-cache", &["http-semantics", "units"]),
     ("http1", &["http-semantics", "units"]),
@@ -47,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "balance",
+            "fastcgi",
             "http-cache",
             "http-semantics",
             "http1",

@@ -18,9 +18,9 @@ use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, Preset, ProxyFlag,
-    RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, User, Workers,
-    parse_duration_or_off, parse_line_rate,
+    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, Preset, Proxy, ProxyFlag,
+    RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress, User,
+    Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};
@@ -300,8 +300,8 @@ pub(crate) struct Flags {
     security_headers: Option<SecurityHeaders>,
 
     /// Forwards requests for this path and paths below it to another server, as in /api=http://127.0.0.1:8080,
-    /// /app=unix:/run/app.sock, /shop.Cart=h2c://127.0.0.1:50051 or /cart=h2c+unix:/run/cart.sock; repeatable. In the
-    /// configuration file: tables `[[proxy]]`
+    /// /app=unix:/run/app.sock, /shop.Cart=h2c://127.0.0.1:50051, /cart=h2c+unix:/run/cart.sock or
+    /// /=fastcgi+unix:/run/php/php-fpm.sock; repeatable. In the configuration file: tables `[[proxy]]`
     #[arg(
         long,
         value_name = "PATH=URL",
@@ -827,7 +827,8 @@ impl Flags {
             config.proxy = self.proxy.iter().flat_map(|flag| flag.0.clone()).collect();
         }
         if self.proxy_cache {
-            for rule in &mut config.proxy {
+            let is_fastcgi = |rule: &Proxy| rule.upstreams.iter().any(UpstreamAddress::is_fastcgi);
+            for rule in config.proxy.iter_mut().filter(|rule| !is_fastcgi(rule)) {
                 rule.cache.get_or_insert_default();
             }
         }

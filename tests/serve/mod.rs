@@ -10,6 +10,7 @@
 //! - `announced`: load balancers that announce their client in front of a connection
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
 //! - `forward_auth`, `forward_auth_reuse`: requests about which another server decides, and the connections to it
+//! - `fastcgi`: applications of FastCGI: which script answers which path, and how applications can fail
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `request_id`: the same id of a request in logs, at upstreams and in responses
 //! - `representations`: conditions, ranges, content codings
@@ -94,6 +95,7 @@ mod connections;
 mod control;
 mod disk;
 mod explained;
+mod fastcgi;
 mod fields;
 mod files;
 mod forward_auth;

@@ -10,6 +10,7 @@ mod apache;
 mod caddy;
 mod condition;
 mod directive;
+mod fastcgi;
 mod fate;
 #[cfg(test)]
 mod fidelity;

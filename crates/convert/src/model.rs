@@ -80,6 +80,8 @@ pub(crate) struct Site {
     pub(crate) refusals: Vec<Access>,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) proxies: Vec<Proxy>,
+    /// Path of the script for requests without a file, if upstreams speak FastCGI.
+    pub(crate) front: Option<String>,
     pub(crate) limits: Vec<Limit>,
     pub(crate) presumed: Vec<Presumed>,
     /// The directive that redirects all requests to https at the host of the request. Caddy only.
@@ -645,6 +647,12 @@ pub(crate) struct Proxy {
     pub(crate) request_header: (Vec<String>, Vec<String>),
     /// Keys and TOML values of active checks.
     pub(crate) check: Vec<(String, String)>,
+    /// Whether the upstreams speak FastCGI.
+    pub(crate) is_fastcgi: bool,
+    /// Further keys of `[proxy.fastcgi]` and their TOML values.
+    pub(crate) fastcgi: Vec<(String, String)>,
+    /// Parameters of each request and their values.
+    pub(crate) params: Vec<(String, String)>,
 }
 
 #[cfg(test)]

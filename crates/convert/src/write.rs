@@ -220,7 +220,7 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
         limit(out, rule, prefix);
     }
     for rule in &site.proxies {
-        proxy(out, rule, prefix);
+        proxy(out, rule, site.front.as_deref(), prefix);
     }
     for rule in &site.redirects {
         let (from, to) = (quote(&rule.from), quote(&rule.to));
@@ -319,7 +319,7 @@ fn limit(out: &mut String, rule: &Limit, prefix: &str) {
     }
 }
 
-fn proxy(out: &mut String, rule: &Proxy, prefix: &str) {
+fn proxy(out: &mut String, rule: &Proxy, front: Option<&str>, prefix: &str) {
     let _ = write!(out, "\n[[{prefix}proxy]]\npath = {}\n", quote(&rule.path));
     if !rule.except.is_empty() {
         let _ = writeln!(out, "except = {}", list(&rule.except));
@@ -341,6 +341,22 @@ fn proxy(out: &mut String, rule: &Proxy, prefix: &str) {
             if !lines.is_empty() {
                 let _ = writeln!(out, "{key} = {}", list(lines));
             }
+        }
+    }
+    let front = front.filter(|_| rule.is_fastcgi);
+    if front.is_some() || !rule.fastcgi.is_empty() {
+        let _ = write!(out, "\n[{prefix}proxy.fastcgi]\n");
+        if let Some(front) = front {
+            let _ = writeln!(out, "front = {}", quote(front));
+        }
+        for (key, value) in &rule.fastcgi {
+            let _ = writeln!(out, "{key} = {value}");
+        }
+    }
+    if !rule.params.is_empty() {
+        let _ = write!(out, "\n[{prefix}proxy.fastcgi.params]\n");
+        for (name, value) in &rule.params {
+            let _ = writeln!(out, "{name} = {}", quote(value));
         }
     }
     if !rule.check.is_empty() {

@@ -13,9 +13,9 @@ use crate::config::{
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry};
 use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
-use crate::proxy::Route;
 use crate::proxy::cache::Cached;
 use crate::proxy::head::asks_for_websocket;
+use crate::proxy::{Found, Route};
 use crate::service::Server;
 use crate::site::Lookup;
 use http_semantics::field::{Fields, Line};
@@ -240,7 +240,7 @@ fn explain(
     let passed = state.proxies.find(site, facts, false);
     let is_passed = passed.is_some();
     let found = passed.or_else(|| state.proxies.without_file(site, facts));
-    let passing = passing(config, &spelled, facts).filter(|_| found.is_some());
+    let passing = found.as_ref().and_then(|found| passing(config, found));
     if let Some(text) = &passing {
         match is_passed {
             true => say("proxy", text.clone()),
@@ -513,12 +513,16 @@ fn storing(config: &Config, spelled: &[u8]) -> Option<String> {
 }
 
 /// The proxy rule that covers a path in normalized spelling, in words.
-fn passing(config: &Config, spelled: &[u8], facts: Facts<'_, '_, '_>) -> Option<String> {
-    let mut rules = config.proxy.iter().enumerate();
-    let (at, rule) = rules.find(|(_, rule)| rule.applies(spelled, facts))?;
+fn passing(config: &Config, found: &Found) -> Option<String> {
+    let rule = &found.route.rule;
+    let at = config.proxy.iter().position(|one| one == rule)?;
     let upstreams: Vec<String> = rule.upstreams.iter().map(ToString::to_string).collect();
+    let script = match (&found.script, &rule.scripts()) {
+        (Some(asked), Some(rule)) => format!("; {}", asked.explain(rule)),
+        _ => String::new(),
+    };
     Some(format!(
-        "rule {} for `{}`: to {}",
+        "rule {} for `{}`: to {}{script}",
         at + 1,
         rule.path,
         upstreams.join(", ")

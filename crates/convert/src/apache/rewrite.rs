@@ -443,7 +443,7 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
     if is_everything(expression) && !asked.is_empty() && misses && is_site_path(&page) {
         if is_program(&page) {
             return Fate::missing(format!(
-                "`{page}` is a program; Weir passes requests on over HTTP only"
+                "`{page}` is a program; Weir has no application for it, and serves no programs as files"
             ));
         }
         site.spa = Some(page.clone());
@@ -470,7 +470,7 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
     }
     if page.contains(".php") || is_program(&page) {
         return Fate::missing(format!(
-            "`{page}` is a program; Weir passes requests on over HTTP only"
+            "`{page}` is a program; Weir has no application for it, and serves no programs as files"
         ));
     }
     // Other files for the paths of an expression.
@@ -490,7 +490,7 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
         // A group may make it a program.
         if let Some((path, file)) = rules.iter().find(|(_, file)| is_program(file)) {
             return Fate::missing(format!(
-                "`{file}` for `{path}` is a program; Weir passes requests on over HTTP only"
+                "`{file}` for `{path}` is a program; Weir has no application for it, and serves no programs as files"
             ));
         }
         for (path, file) in rules {

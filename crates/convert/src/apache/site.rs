@@ -3,12 +3,14 @@
 use super::rewrite::{self, Wishes};
 use super::upstream;
 use crate::directive::Directive;
+use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
 use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::report::Report;
+use crate::upstream::address;
 use crate::value::{field, is_site_path, network, seconds};
 use std::collections::BTreeMap;
 
@@ -841,6 +843,14 @@ fn files(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) ->
             site.try_files("*", &["$path".to_owned(), arg.to_owned()]);
             Fate::Carried
         }
+        "fallbackresource"
+            if folder.is_root()
+                && fastcgi::front(arg) == Some(arg)
+                && site.proxies.iter().any(|rule| rule.is_fastcgi) =>
+        {
+            site.front = Some(arg.to_owned());
+            Fate::Carried
+        }
         "fallbackresource" if arg == "disabled" => Fate::unneeded("there is none by default"),
         "fallbackresource" => {
             Fate::missing("the page of unknown paths is a file of the site, for the whole host")
@@ -855,6 +865,18 @@ fn files(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) ->
                     deny_programs(args.iter().skip(1), site)
                 }
                 false => Fate::Carried,
+            }
+        }
+        "sethandler" if folder.patterns == ["*.php"] && fcgi(arg).is_some() => {
+            let rule = fcgi(arg).filter(|_| !site.proxies.iter().any(|rule| rule.is_fastcgi));
+            match rule {
+                Some(rule) => {
+                    site.proxies.push(rule);
+                    Fate::changed(
+                        "Weir splits paths behind the name of a script, and runs scripts in any folder",
+                    )
+                }
+                None => Fate::missing("another directive has the scripts of this site"),
             }
         }
         "addhandler" | "sethandler" => match name {
@@ -910,6 +932,18 @@ fn of_folder(folder: &Folder, site: &mut Site, set: impl Fn(&mut Mount)) -> Fate
         }
     }
     Fate::Carried
+}
+
+/// The rule for scripts at the application of a handler, as in `proxy:unix:/run/php.sock|fcgi://localhost`.
+fn fcgi(handler: &str) -> Option<Proxy> {
+    let target = handler.strip_prefix("proxy:")?;
+    let upstream = match target.split_once('|') {
+        Some((socket, far)) if socket.starts_with("unix:") && far.starts_with("fcgi://") => socket.to_owned(),
+        Some(_) => return None,
+        None => format!("http://{}", target.strip_prefix("fcgi://")?.trim_end_matches('/')),
+    };
+    let (upstream, _) = address(&upstream).ok()?;
+    Some(fastcgi::rule(&[upstream]))
 }
 
 fn deny_programs<'a>(extensions: impl Iterator<Item = &'a String>, site: &mut Site) -> Fate {

@@ -4,6 +4,7 @@
 mod address;
 mod matcher;
 mod parse;
+mod php;
 mod proxy;
 mod routes;
 

@@ -327,7 +327,7 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
                 false => Fate::missing(format!("without {}", others.join(", "))),
             }
         }
-        "transport" => Fate::missing("Weir passes requests on over HTTP only"),
+        "transport" => Fate::missing("the converter carries HTTP, and FastCGI from `php_fastcgi`"),
         _ => Fate::missing("this option of the proxy has no key"),
     }
 }

@@ -4,6 +4,7 @@
 //! `handle` for a longer path comes before one for a shorter path.
 
 use super::matcher::{self, HIDDEN, Matcher, Named};
+use super::php;
 use super::proxy;
 use crate::directive::Directive;
 use crate::fate::Fate;
@@ -173,6 +174,16 @@ impl Routes<'_> {
                         proxy::read(directive, args, &matcher, strip.is_some(), self.site, self.report);
                     self.report.add(&directive.at, &directive.shown(), fate);
                 }
+                "php_fastcgi" => {
+                    let read = php::read(directive, args, &matcher, strip.is_some(), self.site, self.report);
+                    let fate = read.unwrap_or_else(|why| {
+                        self.site.access.push(Access::nobody("*.php"));
+                        Fate::missing(format!(
+                            "{why}; the result denies `*.php`, because Weir would send the text of programs"
+                        ))
+                    });
+                    self.report.add(&directive.at, &directive.shown(), fate);
+                }
                 _ => {
                     let fate = self.read(directive, args, &matcher, strip);
                     directive.note_all(&fate, self.report);
@@ -300,10 +311,12 @@ impl Routes<'_> {
                 _ => Fate::missing("access rules of Weir answer 403, 404, 410 and 451, and no other error"),
             },
             "handle_errors" => self.errors(directive),
-            "php_fastcgi" | "php_server" => {
-                let why = "Weir passes requests on over HTTP only; the result denies `*.php`, because Weir would send the text of programs";
+            "php_server" => {
                 self.site.access.push(Access::nobody("*.php"));
-                Fate::missing(why)
+                Fate::missing(
+                    "Weir runs no PHP itself; `php_fastcgi` passes requests to php-fpm. The result denies `*.php`, because Weir \
+                     would send the text of programs",
+                )
             }
             "forward_auth" => self.ask(directive, args, matcher),
             "templates" => Fate::missing("Weir runs no templates"),
@@ -559,7 +572,7 @@ impl Routes<'_> {
             };
             if is_program(&file) {
                 return Fate::missing(format!(
-                    "`{text}` is a program; Weir passes requests on over HTTP only"
+                    "`{text}` is a program; Weir has no application for it, and serves no programs as files"
                 ));
             }
             if !files.contains(&file) {

@@ -3,18 +3,19 @@
 use super::condition;
 use super::goal::{self, Goal, Variables};
 use super::level::{self, Level};
-use super::place::Place;
+use super::place::{Place, passes_to_fastcgi};
 use super::plain;
 use super::upstream::{self, Groups};
 use crate::directive::Directive;
+use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{Access, HeaderRule, Mount, Redirect, Server, Site};
+use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Server, Site};
 use crate::pattern::{overlaps, pattern};
 use crate::regex::Match;
 use crate::report::Report;
 use crate::upstream::set;
-use crate::value::{is_program, is_site_path};
+use crate::value::{is_program, is_site_path, quote, seconds};
 
 /// Most files that a rule of Weir tries.
 const TRIED_MAX: usize = 8;
@@ -140,6 +141,10 @@ fn location(
             Some(why) => why.clone(),
             None => format!("`{}` is no path pattern of Weir", block.args.join(" ")),
         };
+        if passes_to_fastcgi(block) {
+            // Which of them the location means is not known, and their text is not for clients.
+            site.access.push(Access::nobody("*.php"));
+        }
         return refuse(block, &why, cx.report);
     }
     let fate = match (&place.differs, place.any_case && !said.access.is_said()) {
@@ -156,6 +161,8 @@ fn location(
         always: Vec::new(),
         pass: None,
         root: None,
+        to_fastcgi: None,
+        fastcgi: Proxy::default(),
     };
     // Before all others: an index and a listing belong to the root of their location.
     let root = block.inner().iter().rfind(|one| is_root(one));
@@ -188,6 +195,10 @@ fn location(
     }
     if let Some(directive) = own.pass {
         let fate = pass(directive, place, &level, site, cx.groups);
+        cx.report.add(&directive.at, &directive.shown(), fate);
+    }
+    if let Some(directive) = own.to_fastcgi {
+        let fate = pass_to_fastcgi(directive, place, siblings, own.fastcgi, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
     let deeper = block.inner().iter().any(|directive| directive.name == "location");
@@ -227,6 +238,129 @@ fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, gr
     }
 }
 
+/// Reads `fastcgi_pass` of a location. `said`: what its other directives say of the rule.
+fn pass_to_fastcgi(
+    directive: &Directive,
+    place: &Place,
+    siblings: &[Directive],
+    said: Proxy,
+    site: &mut Site,
+    groups: &Groups,
+) -> Fate {
+    let passed = match place.is_php {
+        true => upstream::pass(directive.arg(0), None, groups),
+        false => Err(
+            "Weir passes all scripts of a site to one application, in a location as `~ \\.php$`".to_owned(),
+        ),
+    };
+    let passed = match (passed, lost_refusal(siblings)) {
+        (Ok(_), Some(refusal)) => Err(format!(
+            "`{}` refuses some scripts, and Weir has no pattern for it; write a rule for FastCGI with these folders in `except`",
+            refusal.shown()
+        )),
+        (passed, _) => passed,
+    };
+    let passed = match passed {
+        Ok(_) if site.proxies.iter().any(|rule| rule.is_fastcgi) => {
+            Err("another location has the scripts of this site".to_owned())
+        }
+        passed => passed,
+    };
+    match passed {
+        Ok((rule, changed)) => {
+            let keys = [rule.keys, said.keys].concat();
+            site.proxies.push(Proxy {
+                keys,
+                fastcgi: said.fastcgi,
+                params: said.params,
+                ..fastcgi::rule(&rule.upstreams)
+            });
+            let weights = rule.weights;
+            if let Some(rule) = site.proxies.last_mut() {
+                rule.weights = weights;
+            }
+            changed.map_or(Fate::Carried, Fate::Changed)
+        }
+        Err(why) => {
+            site.access
+                .extend(place.patterns.iter().map(|path| Access::nobody(path)));
+            Fate::missing(format!(
+                "{why}; the result denies these paths, because Weir would send the text of programs"
+            ))
+        }
+    }
+}
+
+/// Reads a setting of FastCGI into a rule; `None`: the converter does not know it.
+fn of_fastcgi(directive: &Directive, rule: &mut Proxy) -> Option<Fate> {
+    let time = || seconds(directive.arg(0)).map(|span| quote(&format!("{}s", span.max(1))));
+    let (name, value) = (directive.arg(0), directive.arg(1));
+    Some(match directive.name.as_str() {
+        "fastcgi_param" if fastcgi::is_set(name) => Fate::unneeded("Weir sets this parameter"),
+        "fastcgi_param" if ["REMOTE_PORT", "SERVER_ADDR", "REMOTE_USER"].contains(&name) => {
+            Fate::missing("Weir does not set this parameter")
+        }
+        "fastcgi_param" if fastcgi::is_param(name, value) => {
+            rule.params.retain(|(known, _)| known != name);
+            rule.params.push((name.to_owned(), value.to_owned()));
+            Fate::Carried
+        }
+        "fastcgi_param" => Fate::missing("Weir has no variables: parameters are fixed texts"),
+        "fastcgi_index" if name == "index.php" => Fate::unneeded("it is the default"),
+        "fastcgi_index"
+            if name.ends_with(".php") && is_site_path(&format!("/{name}")) && !name.contains('/') =>
+        {
+            rule.fastcgi.push(("index".to_owned(), quote(name)));
+            Fate::Carried
+        }
+        "fastcgi_split_path_info" => Fate::unneeded("Weir splits a path behind the first name of a script"),
+        "fastcgi_buffers"
+        | "fastcgi_buffer_size"
+        | "fastcgi_busy_buffers_size"
+        | "fastcgi_buffering"
+        | "fastcgi_max_temp_file_size"
+        | "fastcgi_temp_file_write_size"
+        | "fastcgi_temp_path"
+        | "fastcgi_request_buffering" => {
+            Fate::unneeded("Weir passes requests and responses on as they arrive")
+        }
+        "fastcgi_connect_timeout" => match seconds(name) {
+            Some(span @ 1..=60) => {
+                set(rule, "connect-timeout", &quote(&format!("{span}s")));
+                Fate::Carried
+            }
+            _ => Fate::missing("`connect-timeout` is from 10ms to 60s"),
+        },
+        "fastcgi_read_timeout" => match time() {
+            Some(span) => {
+                set(rule, "first-byte-timeout", &span);
+                set(rule, "idle-timeout", &span);
+                Fate::Carried
+            }
+            None => Fate::missing("this is not a time"),
+        },
+        "fastcgi_send_timeout" => Fate::unneeded("`idle-timeout` bounds both directions"),
+        "fastcgi_keep_conn" if name == "off" => Fate::unneeded("it is the default"),
+        "fastcgi_keep_conn" => {
+            Fate::missing("`keepalive` keeps connections; each takes a process of php-fpm")
+        }
+        "fastcgi_intercept_errors" if name == "off" => Fate::unneeded("Weir passes errors on"),
+        // Weir looks the script up.
+        "try_files" if directive.args.last().is_some_and(|last| last == "=404") => {
+            Fate::unneeded("Weir passes no path on whose script does not exist")
+        }
+        "set" if name == "$path_info" => Fate::unneeded("Weir sets `PATH_INFO`"),
+        "if" if directive
+            .args
+            .concat()
+            .contains("$document_root$fastcgi_script_name") =>
+        {
+            Fate::unneeded("Weir passes no path on whose script does not exist")
+        }
+        _ => return None,
+    })
+}
+
 /// What a location has gathered.
 struct Own<'a> {
     place: &'a Place,
@@ -238,6 +372,9 @@ struct Own<'a> {
     pass: Option<&'a Directive>,
     /// The fate of `root` or `alias`.
     root: Option<Fate>,
+    to_fastcgi: Option<&'a Directive>,
+    /// What the directives say of a rule for FastCGI.
+    fastcgi: Proxy,
 }
 
 /// Gives a mount the index and the listing that its location has from the levels around it.
@@ -265,13 +402,22 @@ impl<'a> Own<'a> {
         cx: &mut Context<'_>,
     ) -> Option<Fate> {
         let is_everything = self.place.is_everything();
+        if self.place.is_php
+            && let Some(fate) = of_fastcgi(directive, &mut self.fastcgi)
+        {
+            return Some(fate);
+        }
         Some(match directive.name.as_str() {
             "location" => return None,
             "proxy_pass" | "grpc_pass" => {
                 self.pass = Some(directive);
                 return None;
             }
-            "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "memcached_pass" => {
+            "fastcgi_pass" => {
+                self.to_fastcgi = Some(directive);
+                return None;
+            }
+            "uwsgi_pass" | "scgi_pass" | "memcached_pass" => {
                 for path in &self.place.patterns {
                     site.access.push(Access::nobody(path));
                 }
@@ -586,6 +732,28 @@ fn has_upstream(block: &[Directive], name: &str) -> bool {
         .any(|one| one.inner().iter().any(passes_on))
 }
 
+/// Whether a location of this block passes the scripts of PHP to an application.
+fn has_php(block: &[Directive]) -> bool {
+    let mut locations = block.iter().filter(|one| one.name == "location");
+    locations.any(|one| Place::of(one).is_php) && lost_refusal(block).is_none()
+}
+
+/// A location of this block that refuses scripts, in folders of uploads for example, and has no patterns. Without it, they would
+/// run.
+fn lost_refusal(block: &[Directive]) -> Option<&Directive> {
+    let refuses = |one: &Directive| {
+        (one.name == "deny" && one.arg(0) == "all")
+            || (one.name == "return" && one.arg(0).starts_with('4'))
+            || one.name == "internal"
+    };
+    block.iter().find(|one| {
+        one.name == "location"
+            && one.args.iter().any(|arg| arg.contains("php"))
+            && one.inner().iter().any(refuses)
+            && Place::of(one).patterns.is_empty()
+    })
+}
+
 /// Reads `try_files` for paths. `block` has the named locations.
 pub(super) fn try_files(
     directive: &Directive,
@@ -617,7 +785,7 @@ pub(super) fn try_files(
         };
         if is_program(&file) {
             return Fate::missing(format!(
-                "`{text}` is a program; Weir passes requests on over HTTP only"
+                "`{text}` is a program; Weir has no application for it, and serves no programs as files"
             ));
         }
         if !files.contains(&file) {
@@ -635,9 +803,12 @@ pub(super) fn try_files(
                 "Weir passes requests on before it looks for files, so `{name}` cannot follow them"
             ))
         }
+        page if paths == ["*"] && has_php(block) && fastcgi::front(page).is_some() => {
+            site.front = fastcgi::front(page).map(str::to_owned);
+        }
         page if page.contains(".php") || page.contains('$') => {
             fate = Fate::missing(format!(
-                "`{page}` is a program; Weir passes requests on over HTTP only"
+                "`{page}` is a program; Weir has no application for it, and serves no programs as files"
             ));
         }
         page if is_site_path(page) => {

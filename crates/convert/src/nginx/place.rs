@@ -6,6 +6,26 @@ use crate::pattern::pattern;
 use crate::regex::{self, Match};
 use core::cmp::Reverse;
 
+/// Expressions for the paths of scripts of PHP, as the manuals of nginx and of applications spell them. Weir splits paths
+/// behind the name of a script by itself.
+const SCRIPTS: [&str; 15] = [
+    r"\.php$",
+    r"\.php",
+    r"\.php(/|$)",
+    r"\.php($|/)",
+    r"\.php(?:/|$)",
+    r"\.php(?:$|/)",
+    r"[^/]\.php$",
+    r"[^/]\.php(/|$)",
+    r"^.+\.php$",
+    r"^.+\.php(/|$)",
+    r"^.+\.php(/.+)?$",
+    r"^(.+\.php)(.*)$",
+    r"^(.+\.php)(/.*)?$",
+    r".*\.php$",
+    r"^/.+\.php(/|$)",
+];
+
 /// The paths of a location.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -23,6 +43,8 @@ pub(super) struct Place {
     pub(super) any_case: bool,
     /// Whether only names that begin with a dot match: Weir hides those.
     pub(super) is_hidden: bool,
+    /// Whether all scripts of PHP are meant, and an application of FastCGI answers them.
+    pub(super) is_php: bool,
     /// Name of a location that only others refer to, as in `@app`.
     pub(super) name: Option<String>,
     /// Whether only paths without a file are meant.
@@ -47,6 +69,7 @@ impl Place {
             any_case: kind == "~*",
             is_hidden: false,
             is_for_missing: false,
+            is_php: false,
             name: text.strip_prefix('@').map(|_| text.to_owned()),
             rank: (3, Reverse(text.len())),
         };
@@ -56,6 +79,12 @@ impl Place {
                 place.patterns.extend(pattern(text));
                 place.prefix = Some(text.to_owned());
                 place.rank = (0, Reverse(0));
+            }
+            "~" | "~*" if SCRIPTS.contains(&text) && passes_to_fastcgi(location) => {
+                place.rank = (2, Reverse(0));
+                place.is_php = true;
+                place.any_case = false;
+                place.patterns.push("*.php".to_owned());
             }
             "~" | "~*" => {
                 place.rank = (2, Reverse(0));
@@ -131,6 +160,11 @@ fn split(text: &str) -> (&str, &str) {
                 .filter(|(start, _)| start == kind)
         })
         .unwrap_or(("", text))
+}
+
+/// Whether an application of FastCGI answers the requests of a location.
+pub(super) fn passes_to_fastcgi(location: &Directive) -> bool {
+    location.inner().iter().any(|one| one.name == "fastcgi_pass")
 }
 
 /// Whether a location does nothing but redirect.

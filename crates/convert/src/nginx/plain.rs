@@ -6,7 +6,7 @@ const NO_EFFECT: &str = "it has no effect in Weir";
 const TLS: &str = "Weir's TLS settings are safe by default; `crypto` selects others";
 const CACHE: &str = "`[proxy.cache]` has sizes, `disk` and times; the converter carries none of them";
 const OTHER_PROTOCOL: &str =
-    "Weir passes requests on over HTTP only; put an HTTP server before the application";
+    "Weir passes requests on over HTTP and FastCGI only; put an HTTP server before the application";
 
 /// Whether a directive limits access by its name: one of nginx, or of a module that the converter does not know.
 pub(super) fn limits(name: &str) -> bool {
@@ -143,11 +143,7 @@ const PLAIN: &[(&str, bool, &str)] = &[
         false,
         "`symlinks = false` rejects all links of a site",
     ),
-    (
-        "fastcgi_pass uwsgi_pass scgi_pass memcached_pass",
-        false,
-        OTHER_PROTOCOL,
-    ),
+    ("uwsgi_pass scgi_pass memcached_pass", false, OTHER_PROTOCOL),
     ("map geo split_clients map_hash", false, "Weir has no variables"),
     ("set", false, "Weir has no variables"),
     (
@@ -234,7 +230,12 @@ pub(super) fn fate(name: &str) -> Option<Fate> {
             false => Fate::missing(*why),
         });
     }
-    let families = ["fastcgi_", "uwsgi_", "scgi_", "grpc_", "memcached_"];
+    if name.starts_with("fastcgi_") {
+        return Some(Fate::missing(
+            "the converter carries settings of FastCGI from the location of the scripts, and not all of them",
+        ));
+    }
+    let families = ["uwsgi_", "scgi_", "grpc_", "memcached_"];
     families
         .iter()
         .any(|family| name.starts_with(family))

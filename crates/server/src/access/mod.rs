@@ -18,13 +18,14 @@ mod users;
 mod verified;
 
 use crate::checked::{Answered, Checked, Guarded, Known, Unanswered, Vouched};
-use crate::config::{Access, Config, Facts, Satisfy, TryFiles, spelling};
+use crate::config::{Access, Config, Facts, FastCgi, Satisfy, TryFiles, spelling};
 use crate::connection_limit::Peers;
 use crate::credentials::Credentials;
 use crate::own_fields::is_among;
 use crate::path;
 use crate::proxy::direct::Pool;
 use crate::proxy::places::Names;
+use crate::proxy::scripts::Scripts;
 pub(crate) use authority::Sender;
 use authority::{Authority, Desk, Question};
 pub(crate) use decisions::DecisionReport;
@@ -71,6 +72,8 @@ struct Gate {
     index: Vec<Vec<u8>>,
     /// Rules by which other files answer a path.
     tries: Vec<TryFiles>,
+    /// Rules by which scripts answer a path.
+    scripts: Vec<FastCgi>,
     /// Whether a rule asks another server.
     asks: bool,
     /// Names of fields that only such servers may set for upstreams: everywhere, and of requests about which one is asked.
@@ -267,6 +270,7 @@ impl Gates {
                 rules,
                 index: index.collect(),
                 tries: config.try_files.clone(),
+                scripts: config.scripts().collect(),
             });
         }
         let verified = Verified::new().ok_or("the system has no random numbers for the key of passwords")?;
@@ -514,6 +518,11 @@ impl Gate {
         if spelled.ends_with(b"/") {
             for name in &self.index {
                 visit(&[spelled, name].concat());
+            }
+        }
+        for scripts in &self.scripts {
+            for script in &Scripts::spelled(scripts, spelled) {
+                visit(script);
             }
         }
     }

@@ -53,6 +53,12 @@ impl FromStr for AuthUrl {
             Some((at, skipped)) => (&text[..at], &text[at + skipped..]),
             None => (text, ROOT),
         };
+        if server.starts_with("fastcgi") {
+            return Err(format!(
+                "`{}` is of FastCGI, and servers of `auth` speak HTTP; write one as in http://127.0.0.1:9091/verify",
+                text.escape_debug()
+            ));
+        }
         let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"#\\\"<>^`{|}".contains(&b);
         if !target.starts_with('/') || !target.bytes().all(is_plain) {
             return Err(format!(

@@ -25,6 +25,7 @@ mod content_type;
 mod cors;
 mod duration;
 mod error;
+mod fastcgi;
 mod header_rule;
 mod host;
 mod knob;
@@ -71,6 +72,7 @@ pub use cors::Cors;
 pub(crate) use cors::Grant;
 pub use duration::{parse_duration, parse_duration_or_off, show_duration};
 pub use error::ConfigError;
+pub use fastcgi::FastCgi;
 pub use header_rule::HeaderRule;
 pub use host::{Host, HostName};
 pub use knob::Knob;
@@ -953,6 +955,11 @@ impl Config {
         self.proxy.iter().chain(own.flatten())
     }
 
+    /// The rules by which names of files of this site are those of scripts, whose source is not served.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = FastCgi> {
+        self.proxy.iter().filter_map(Proxy::scripts)
+    }
+
     /// Whether any request is passed on: to another server, or to what stores uploads.
     pub fn has_proxies(&self) -> bool {
         self.proxies().next().is_some() || self.has_uploads()
@@ -1047,6 +1054,7 @@ impl Config {
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
             && self.security_headers == other.security_headers
             && (&self.mount, &self.tilde) == (&other.mount, &other.tilde)
+            && self.scripts().eq(other.scripts())
             && self.behavior == other.behavior
     }
 

@@ -3,7 +3,8 @@
 //! Rules match a path in its normalized spelling, as redirects do, and are tried in order. Decides what the target of the passed
 //! request is; `upstream` knows which addresses are valid, and `crate::proxy` passes the request.
 
-use super::condition::{Conditions, Facts};
+use super::condition::Conditions;
+use super::fastcgi::FastCgi;
 use super::pattern::{self, PathPattern};
 use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
@@ -24,6 +25,9 @@ const WEIGHT_MAX: u32 = 100;
 
 /// Most connections kept per upstream and event loop. A loop keeps no more in total.
 const KEEPALIVE_MAX: u32 = 1_024;
+
+/// Connections kept per upstream and event loop, unless the rule says otherwise.
+const KEEPALIVE: u32 = 32;
 
 /// Most times that a request is repeated.
 const RETRIES_MAX: u32 = 10;
@@ -94,6 +98,9 @@ pub struct Proxy {
     /// How responses are stored for other clients; `None`: not at all.
     #[serde(default, deserialize_with = "proxy_cache::switch")]
     pub cache: Option<ProxyCache>,
+    /// How paths name scripts, for upstreams of FastCGI; `None`: in the usual way of PHP.
+    #[serde(default)]
+    pub fastcgi: Option<FastCgi>,
     /// TLS to upstreams with `https`; `None`: the system's roots vouch for them.
     #[serde(default)]
     pub tls: Option<ProxyTls>,
@@ -124,9 +131,10 @@ pub struct Proxy {
     /// Time from one lookup of a host name to the next.
     #[serde(default = "resolve_interval", deserialize_with = "values::duration")]
     pub resolve_interval: Duration,
-    /// Connections kept for later requests, per upstream and event loop; 0: none.
-    #[serde(default = "keepalive")]
-    pub keepalive: u32,
+    /// Connections kept for later requests, per upstream and event loop; 0: none. `None`: 32, or none for upstreams of
+    /// FastCGI.
+    #[serde(default)]
+    pub keepalive: Option<u32>,
     /// Time for which an unused connection is kept.
     #[serde(default = "keepalive_time", deserialize_with = "values::duration")]
     pub keepalive_time: Duration,
@@ -174,10 +182,6 @@ fn resolve_interval() -> Duration {
     Duration::from_secs(30)
 }
 
-fn keepalive() -> u32 {
-    32
-}
-
 fn keepalive_time() -> Duration {
     Duration::from_secs(30)
 }
@@ -216,6 +220,63 @@ impl Proxy {
         self.upstreams.iter().any(UpstreamAddress::is_local)
     }
 
+    /// Whether its upstreams speak FastCGI.
+    pub(crate) fn is_of_fastcgi(&self) -> bool {
+        self.upstreams.iter().any(UpstreamAddress::is_fastcgi)
+    }
+
+    /// How paths name scripts; `None`: the upstreams do not speak FastCGI.
+    pub(crate) fn scripts(&self) -> Option<FastCgi> {
+        self.is_of_fastcgi()
+            .then(|| self.fastcgi.clone().unwrap_or_default())
+    }
+
+    /// Connections kept per upstream and event loop. With FastCGI, each takes a process of php-fpm for as long as it is open, so
+    /// the default is none.
+    pub(crate) fn keepalive(&self) -> u32 {
+        let usual = if self.is_of_fastcgi() { 0 } else { KEEPALIVE };
+        self.keepalive.unwrap_or(usual)
+    }
+
+    /// Whether files come before the upstreams.
+    pub(crate) fn is_behind_files(&self) -> bool {
+        self.when == When::Missing || self.is_of_fastcgi()
+    }
+
+    /// Checks that a rule for FastCGI has no setting that applications do not know.
+    fn validate_fastcgi(&self) -> Result<(), String> {
+        if !self.is_of_fastcgi() {
+            return match &self.fastcgi {
+                None => Ok(()),
+                Some(_) => Err(
+                    "`fastcgi` has no effect without an upstream of FastCGI; write one, as in fastcgi://127.0.0.1:9000, or \
+                     remove the table"
+                        .to_owned(),
+                ),
+            };
+        }
+        if !self.upstreams.iter().all(UpstreamAddress::is_fastcgi) {
+            return Err(
+                "upstreams of HTTP and of FastCGI cannot share a rule; write a rule for each".to_owned(),
+            );
+        }
+        let settings = [
+            ("cache", self.cache.is_some()),
+            ("check", self.check.is_some()),
+            ("http2", self.http2),
+            ("proxy-protocol", self.proxy_protocol.is_some()),
+            ("rewrite", self.rewrite.is_some()),
+            ("strip", self.strip),
+        ];
+        if let Some((name, _)) = settings.iter().find(|(_, is_set)| *is_set) {
+            return Err(format!(
+                "`{name}` is not available for upstreams of FastCGI; remove it from the rule for `{}`",
+                self.path
+            ));
+        }
+        self.fastcgi.as_ref().map_or(Ok(()), FastCgi::validate)
+    }
+
     /// A rule with the default settings.
     pub(crate) fn new(path: PathPattern, upstreams: Vec<UpstreamAddress>) -> Proxy {
         Proxy {
@@ -234,6 +295,7 @@ impl Proxy {
             slow_start: Duration::ZERO,
             check: None,
             cache: None,
+            fastcgi: None,
             tls: None,
             strip: false,
             rewrite: None,
@@ -242,7 +304,7 @@ impl Proxy {
             proxy_protocol: None,
             connect_timeout: connect_timeout(),
             resolve_interval: resolve_interval(),
-            keepalive: keepalive(),
+            keepalive: None,
             keepalive_time: keepalive_time(),
             http2: false,
             streams: streams(),
@@ -283,6 +345,7 @@ impl Proxy {
             return Err(format!("`buffer` is too large; the maximum is {BUFFER_MAX}"));
         }
         self.request_header.validate()?;
+        self.validate_fastcgi()?;
         pattern::validate_exceptions(&self.except, (&self.path, "path"))?;
         if !self.weights.is_empty() && self.weights.len() != self.upstreams.len() {
             return Err(format!(
@@ -324,7 +387,7 @@ impl Proxy {
         if !(RESOLVE_INTERVAL_MIN..=RESOLVE_INTERVAL_MAX).contains(&self.resolve_interval) {
             return Err("`resolve-interval` is from 100ms to 1h".to_owned());
         }
-        if self.keepalive > KEEPALIVE_MAX {
+        if self.keepalive() > KEEPALIVE_MAX {
             return Err(format!(
                 "`keepalive` keeps too many connections; the maximum is {KEEPALIVE_MAX}"
             ));
@@ -355,11 +418,6 @@ impl Proxy {
     /// Whether the rule covers `path`, in normalized spelling: `path` of the rule matches it, and no exception does.
     pub(crate) fn covers(&self, path: &[u8]) -> bool {
         self.path.matches(path) && !self.except.iter().any(|one| one.matches(path))
-    }
-
-    /// Whether the rule applies to a request for `path`, in normalized spelling.
-    pub(crate) fn applies(&self, path: &[u8], facts: Facts<'_, '_, '_>) -> bool {
-        self.covers(path) && self.conditions.hold(facts)
     }
 
     /// Its paths and conditions, as reports show it.
@@ -605,6 +663,40 @@ mod tests {
         }
         assert!("/api".parse::<ProxyFlag>().is_err());
         assert!("api=http://127.0.0.1:1".parse::<ProxyFlag>().is_err());
+    }
+
+    #[test]
+    fn rules_for_fastcgi_have_no_settings_of_http() {
+        let read = |upstreams: &str, more: &str| {
+            let text = format!("path = \"/*\"\nupstreams = [{upstreams}]\n{more}");
+            let rule: Proxy = toml::from_str(&text).map_err(|error| error.to_string())?;
+            rule.validate().map(|()| rule)
+        };
+        let (php, http) = ("\"fastcgi://127.0.0.1:9000\"", "\"http://127.0.0.1:1\"");
+        let rule = read(php, "").unwrap();
+        assert_eq!((rule.keepalive(), rule.scripts()), (0, Some(FastCgi::default())));
+        assert!(rule.is_behind_files());
+        let rule = read(http, "").unwrap();
+        assert_eq!((rule.keepalive(), rule.scripts()), (KEEPALIVE, None));
+        assert!(!rule.is_behind_files() && read(http, "when = \"missing\"").unwrap().is_behind_files());
+        assert_eq!(read(php, "keepalive = 3").unwrap().keepalive(), 3);
+        for (more, name) in [
+            ("http2 = true", "http2"),
+            ("strip = true", "strip"),
+            ("rewrite = \"/a/*\"", "rewrite"),
+            ("proxy-protocol = \"v2\"", "proxy-protocol"),
+            ("cache = true", "cache"),
+            ("[check]\npath = \"/\"", "check"),
+        ] {
+            let why = read(php, more).unwrap_err();
+            assert!(why.contains(&format!("`{name}` is not available")), "{why}");
+        }
+        let why = read(&format!("{php}, {http}"), "").unwrap_err();
+        assert!(why.contains("a rule for each"), "{why}");
+        let why = read(http, "[fastcgi]").unwrap_err();
+        assert!(why.contains("no effect"), "{why}");
+        let why = read(php, "[fastcgi]\nindex = \"a\"").unwrap_err();
+        assert!(why.contains("`index` of `fastcgi`"), "{why}");
     }
 
     #[test]

@@ -454,6 +454,16 @@ fn rules_that_keep_readmes_out_belong_to_a_site_with_listings() {
     assert!(!themed.same_site(&of("listing = true\n")));
 }
 
+/// A cache that was filled before such a rule may hold the source of scripts.
+#[test]
+fn rules_for_scripts_belong_to_a_site() {
+    let of = |text: &str| Config::from_toml(text, "w.toml").unwrap();
+    let rule = "[[proxy]]\npath = '/*'\nupstreams = ['fastcgi://127.0.0.1:9000']\n";
+    let other = format!("{rule}[proxy.fastcgi]\nextension = '.php8'\nindex = 'index.php8'\n");
+    assert!(!of("").same_site(&of(rule)) && !of(rule).same_site(&of(&other)));
+    assert!(of(rule).same_site(&of(&format!("{rule}keepalive = 1\n"))));
+}
+
 #[test]
 fn the_first_upstream_waits_for_a_start_where_workers_keep_no_connections() {
     let uploads = "[[uploads]]\npath = '/dav/'\nopen = true\n";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The address of an upstream: `http://127.0.0.1:8080`, `https://app.internal:8443`, `h2c://127.0.0.1:50051`,
-/// `unix:/run/app.sock` or `h2c+unix:/run/app.sock`.
+/// `unix:/run/app.sock`, `h2c+unix:/run/app.sock`, `fastcgi://127.0.0.1:9000` or `fastcgi+unix:/run/php/php-fpm.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamAddress {
     pub(crate) place: UpstreamPlace,
@@ -22,6 +22,8 @@ enum Scheme {
     Https,
     /// HTTP/2 without TLS, which both sides know beforehand (RFC 9113 section 3.3).
     H2c,
+    /// FastCGI.
+    FastCgi,
 }
 
 impl Scheme {
@@ -31,6 +33,7 @@ impl Scheme {
             Scheme::Http => ("http://", 80),
             Scheme::Https => ("https://", 443),
             Scheme::H2c => ("h2c://", 80),
+            Scheme::FastCgi => ("fastcgi://", 9000),
         }
     }
 }
@@ -38,12 +41,19 @@ impl Scheme {
 /// What comes before the address of a Unix socket that speaks HTTP/2. Behind it is the spelling of one that speaks HTTP/1.
 const H2C_ON: &str = "h2c+";
 
+/// What comes before the address of a Unix socket that speaks FastCGI.
+const FASTCGI_ON: &str = "fastcgi+";
+
 /// What comes before the path of a Unix socket.
 const UNIX: &str = "unix:";
 
 /// Length of what comes before the path of a Unix socket in this address; `None`: it is that of no Unix socket.
 pub(super) fn before_socket(text: &str) -> Option<usize> {
-    let scheme = if text.starts_with(H2C_ON) { H2C_ON.len() } else { 0 };
+    let schemes = [H2C_ON, FASTCGI_ON];
+    let scheme = schemes
+        .iter()
+        .find(|on| text.starts_with(**on))
+        .map_or(0, |on| on.len());
     text[scheme..].starts_with(UNIX).then_some(scheme + UNIX.len())
 }
 
@@ -91,6 +101,11 @@ impl UpstreamAddress {
         self.scheme == Scheme::H2c
     }
 
+    /// Whether it speaks FastCGI.
+    pub fn is_fastcgi(&self) -> bool {
+        self.scheme == Scheme::FastCgi
+    }
+
     /// Its host name or IP address; empty for a Unix socket.
     pub fn host(&self) -> String {
         match &self.place {
@@ -117,6 +132,7 @@ impl fmt::Display for UpstreamAddress {
         match &self.place {
             UpstreamPlace::Address(address) => match (&**address, self.scheme) {
                 (Upstream::Unix(_), Scheme::H2c) => write!(f, "{H2C_ON}{address}"),
+                (Upstream::Unix(_), Scheme::FastCgi) => write!(f, "{FASTCGI_ON}{address}"),
                 _ => write!(f, "{scheme}{address}"),
             },
             UpstreamPlace::Name { host, port } => write!(f, "{scheme}{host}:{port}"),
@@ -165,14 +181,15 @@ impl FromStr for UpstreamAddress {
         let found = match before_socket(text).map(|at| text.split_at(at)) {
             Some((before, path)) if path.starts_with('/') && !path.contains('\0') => {
                 let path = Upstream::Unix(PathBuf::from(path));
-                let scheme = match before == UNIX {
-                    true => Scheme::Http,
-                    false => Scheme::H2c,
+                let scheme = match before {
+                    UNIX => Scheme::Http,
+                    _ if before.starts_with(H2C_ON) => Scheme::H2c,
+                    _ => Scheme::FastCgi,
                 };
                 Some((UpstreamPlace::Address(path.into()), scheme))
             }
             Some(_) => None,
-            None => [Scheme::Http, Scheme::Https, Scheme::H2c]
+            None => [Scheme::Http, Scheme::Https, Scheme::H2c, Scheme::FastCgi]
                 .into_iter()
                 .find_map(with_scheme),
         };
@@ -180,9 +197,9 @@ impl FromStr for UpstreamAddress {
             .map(|(place, scheme)| UpstreamAddress { place, scheme })
             .ok_or_else(|| {
                 format!(
-                    "`{}` is not an upstream; write http, https or h2c and an IP address or a host name with a port, as in \
+                    "`{}` is not an upstream; write http, https, h2c or fastcgi and an IP address or a host name with a port, as in \
                      http://127.0.0.1:8080, or the path of a Unix socket, as in unix:/run/app.sock, or with HTTP/2 in \
-                     h2c+unix:/run/app.sock (other paths are not supported)",
+                     h2c+unix:/run/app.sock, or with FastCGI in fastcgi+unix:/run/php/php-fpm.sock (other paths are not supported)",
                     text.escape_debug()
                 )
             })
@@ -253,10 +270,17 @@ mod tests {
             ("http://10.0.0.1.nip.io", "10.0.0.1.nip.io:80"),
             ("unix:/run/app.sock", "unix:/run/app.sock"),
             ("h2c+unix:/run/app.sock", "h2c+unix:/run/app.sock"),
+            ("fastcgi://127.0.0.1:9000", "fastcgi://127.0.0.1:9000"),
+            ("fastcgi://php", "fastcgi://php:9000"),
+            (
+                "fastcgi+unix:/run/php/php-fpm.sock",
+                "fastcgi+unix:/run/php/php-fpm.sock",
+            ),
         ] {
             let address: UpstreamAddress = text.parse().unwrap();
             assert_eq!(address.to_string(), shown);
             assert_eq!(address.is_http2(), text.starts_with("h2c"));
+            assert_eq!(address.is_fastcgi(), text.starts_with("fastcgi"));
         }
         for text in [
             "127.0.0.1:8080",
@@ -275,6 +299,10 @@ mod tests {
             "http://127.0.0.1:8080/x",
             "unix:app.sock",
             "h2c+unix:app.sock",
+            "fastcgi+unix:php.sock",
+            "fastcgi+http://127.0.0.1:80",
+            "fastcgi:/run/php.sock",
+            "fcgi://127.0.0.1:9000",
             "h2c+http://127.0.0.1:80",
             "h2c://unix:/run/app.sock",
             "https+unix:/run/app.sock",

@@ -1,4 +1,4 @@
-//! What is between an exchange and the bytes of its connection: TLS, HTTP/2, or both.
+//! What is between an exchange and the bytes of its connection: TLS, HTTP/2, or both; or FastCGI.
 //!
 //! ```text
 //!   Forward ── HTTP/1.1 ──▶ Translator ── frames ──▶ TLS ── records ──▶ Ask::Send
@@ -8,7 +8,9 @@
 //! upstream chooses between HTTP/2 and HTTP/1.1 (ALPN, RFC 7301). Whether a request goes elsewhere after a failure, only
 //! `forward` knows.
 
+use super::fastcgi;
 use super::http2::{Over, Tally, Translator};
+use super::scripts::Call;
 use super::secured::Secure;
 use super::shared::Shared;
 use runtime::clock;
@@ -21,6 +23,9 @@ use tls::engine::Engine;
 use tls::refusal;
 use units::{Duration, Instant};
 
+/// Most bytes of one output of FastCGI. Drivers take 256 KiB by default.
+const PORTION: usize = 64 << 10;
+
 /// The number of the next realm. Zero is that of connections without layers.
 static REALMS: AtomicU64 = AtomicU64::new(1);
 
@@ -28,6 +33,7 @@ static REALMS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Layers {
     secure: Option<Secure>,
+    is_fastcgi: bool,
     realm: u64,
     /// The last connection carried HTTP/2, or offers it if there was none.
     speaks_http2: AtomicBool,
@@ -55,11 +61,13 @@ pub(crate) struct Exchanged {
 }
 
 impl Layers {
-    /// Those of an upstream; `None` if it has none. Without TLS, `is_http2` says that it speaks HTTP/2 (RFC 9113 section 3.3).
-    pub(crate) fn of(secure: Option<Secure>, is_http2: bool) -> Option<Layers> {
-        (secure.is_some() || is_http2).then(|| Layers {
-            speaks_http2: AtomicBool::new(secure.as_ref().is_none_or(Secure::offers_http2)),
+    /// Those of an upstream; `None` if it has none. Without TLS, `is_http2` says that it speaks HTTP/2 (RFC 9113 section 3.3),
+    /// and `is_fastcgi` that it speaks FastCGI.
+    pub(crate) fn of(secure: Option<Secure>, is_http2: bool, is_fastcgi: bool) -> Option<Layers> {
+        (secure.is_some() || is_http2 || is_fastcgi).then(|| Layers {
+            speaks_http2: AtomicBool::new(!is_fastcgi && secure.as_ref().is_none_or(Secure::offers_http2)),
             secure,
+            is_fastcgi,
             realm: REALMS.fetch_add(2, Ordering::Relaxed),
             tally: Arc::default(),
         })
@@ -83,7 +91,7 @@ impl Layers {
 
     /// Whether a connection may carry HTTP/2.
     pub(crate) fn may_speak_http2(&self) -> bool {
-        self.secure.as_ref().is_none_or(Secure::offers_http2)
+        !self.is_fastcgi && self.secure.as_ref().is_none_or(Secure::offers_http2)
     }
 
     /// Begins the layers of a connection that is open. `announcement` is sent before them, in the clear. `is_http1`: the
@@ -95,12 +103,14 @@ impl Layers {
         let mut channel = Channel {
             engine: None,
             http2: None,
+            fastcgi: self.is_fastcgi.then(Box::default),
             is_http1,
             out: announcement.to_vec(),
             is_closed: false,
         };
         match &self.secure {
             Some(secure) => channel.engine = Some(secure.engine(is_http1)?),
+            None if self.is_fastcgi => {}
             None => channel.http2 = Some(Box::new(Translator::new(&self.tally, now, &mut channel.out))),
         }
         self.receive(&mut channel, &[], now)?;
@@ -139,9 +149,10 @@ impl Layers {
             over: channel.is_closed.then_some(Over::Given),
             ..Received::default()
         };
-        match &mut channel.http2 {
-            None => received.plain = decrypted,
-            Some(http2) => {
+        match (&mut channel.fastcgi, &mut channel.http2) {
+            (Some(fastcgi), _) => received.over = fastcgi.receive(bytes, &mut received.plain).err(),
+            (None, None) => received.plain = decrypted,
+            (None, Some(http2)) => {
                 let went_on = http2.receive(bytes, now, &mut received.plain, &mut frames);
                 received.over = went_on.err().or(received.over);
             }
@@ -221,6 +232,7 @@ impl Layers {
 pub(crate) struct Channel {
     engine: Option<Engine>,
     http2: Option<Box<Translator>>,
+    fastcgi: Option<Box<fastcgi::Translator>>,
     /// It does not offer HTTP/2.
     is_http1: bool,
     /// Bytes for the upstream.
@@ -259,11 +271,26 @@ impl Channel {
         self.http2.is_some()
     }
 
+    /// The next request has these parameters, if the connection carries FastCGI.
+    pub(crate) fn begin(&mut self, call: &Arc<Call>) {
+        if let Some(fastcgi) = &mut self.fastcgi {
+            fastcgi.begin(call);
+        }
+    }
+
+    /// Error messages of an application of FastCGI, in one text, once its request is over; `None`: there are none.
+    pub(crate) fn take_errors(&mut self, is_over: bool) -> Option<String> {
+        self.fastcgi.as_mut()?.take_errors(is_over)
+    }
+
     /// Takes bytes of a request, in the framing of HTTP/1.1.
     ///
     /// # Errors
     /// The connection takes none, or its keys are used up, which takes terabytes.
     pub(crate) fn send(&mut self, plain: &[u8], now: Instant) -> Result<(), Over> {
+        if let Some(fastcgi) = &mut self.fastcgi {
+            return fastcgi.send(plain, &mut self.out);
+        }
         let Some(http2) = &mut self.http2 else {
             return self.wrap(plain);
         };
@@ -282,9 +309,12 @@ impl Channel {
         Ok(())
     }
 
-    /// Bytes of the request's content that wait until the upstream permits them.
+    /// Bytes of the request that wait: until the upstream permits them, or behind a portion of FastCGI.
     pub(crate) fn blocked(&self) -> usize {
-        self.http2.as_ref().map_or(0, |http2| http2.blocked())
+        match &self.fastcgi {
+            Some(_) => self.out.len(),
+            None => self.http2.as_ref().map_or(0, |http2| http2.blocked()),
+        }
     }
 
     /// Says that no more will be sent.
@@ -295,8 +325,12 @@ impl Channel {
         }
     }
 
-    /// Takes the bytes that wait to be sent.
+    /// Takes bytes that wait to be sent: all of them, or a portion of a request of FastCGI, which may have been collected.
     pub(crate) fn take(&mut self) -> Vec<u8> {
+        if self.fastcgi.is_some() && self.out.len() > PORTION {
+            let later = self.out.split_off(PORTION);
+            return std::mem::replace(&mut self.out, later);
+        }
         std::mem::take(&mut self.out)
     }
 
@@ -310,7 +344,8 @@ impl Channel {
         let engine = self.engine.as_ref();
         let has_record = engine.is_some_and(|engine| engine.undecrypted() > 0);
         let is_free = self.http2.as_ref().is_none_or(|http2| http2.is_at_rest());
-        is_free && !has_record && !self.is_closed
+        let is_over = self.fastcgi.as_ref().is_none_or(|fastcgi| fastcgi.is_at_rest());
+        is_free && is_over && !has_record && !self.is_closed
     }
 
     /// Whether another request may be sent after a rest: the upstream has not said that it leaves.
@@ -326,12 +361,16 @@ impl Channel {
         if let Some(http2) = &mut self.http2 {
             http2.rest();
         }
+        if let Some(fastcgi) = &mut self.fastcgi {
+            fastcgi.rest();
+        }
     }
 
     /// Bytes of memory held.
     pub(crate) fn held(&self) -> usize {
         let engine = self.engine.as_ref().map_or(0, Engine::held);
         let http2 = self.http2.as_ref().map_or(0, |http2| http2.held());
-        size_of::<Channel>() + engine + http2 + self.out.capacity()
+        let fastcgi = self.fastcgi.as_ref().map_or(0, |fastcgi| fastcgi.held());
+        size_of::<Channel>() + engine + http2 + fastcgi + self.out.capacity()
     }
 }

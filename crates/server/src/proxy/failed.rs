@@ -33,6 +33,14 @@ pub(crate) enum Failed {
     Timeout,
     /// Upstream and client did not complete the exchange in time.
     TotalTimeout,
+    /// What the upstream sent is no FastCGI, or no response of CGI.
+    Malformed(fastcgi::Fault),
+    /// There is no script for the request.
+    NoScript,
+    /// The disk did not say in time whether there is a script.
+    Disk,
+    /// The application has to know the length of the client's body first, and it is too much to be collected.
+    NoLength,
     /// The client's body is invalid.
     Request(Fault),
     /// The client's body is too large.
@@ -65,7 +73,7 @@ impl fmt::Display for Failed {
             ),
             Failed::Unanswered => f.write_str("closed the connection without a response; see its log"),
             Failed::Refused => f.write_str(
-                "refused the request (REFUSED_STREAM, GOAWAY, or the end of the connection before the request was sent), which could not be repeated; raise its limit on streams, or `retries`",
+                "refused the request (REFUSED_STREAM, GOAWAY, FCGI_OVERLOADED, or the end of the connection before the request was sent), which could not be repeated; raise its limit on streams or processes, or `retries`",
             ),
             Failed::Truncated => f.write_str("closed the connection within its response; see its log"),
             Failed::Invalid(fault) => write!(
@@ -79,6 +87,14 @@ impl fmt::Display for Failed {
             }
             Failed::TotalTimeout => f.write_str(
                 "the response was not complete within `total-timeout`; check upstream and client, or raise it",
+            ),
+            Failed::Malformed(fault) => write!(f, "sent an invalid response: {fault}; correct the upstream"),
+            Failed::NoScript => f.write_str("there is no script for the request"),
+            Failed::Disk => f.write_str(
+                "the disk did not say in time whether there is a script; check the file system of the root",
+            ),
+            Failed::NoLength => f.write_str(
+                "the client's body has no length and exceeds 1 MiB; FastCGI needs the length of longer bodies first",
             ),
             Failed::Request(fault) => write!(f, "the client's request is invalid: {}", fault.text()),
             Failed::TooLarge => f.write_str("the client's body exceeds `max-body-size`"),
@@ -105,6 +121,10 @@ impl Failed {
             Failed::Unwritable => "unwritable_response",
             Failed::Timeout => "timeout",
             Failed::TotalTimeout => "total_timeout",
+            Failed::Malformed(_) => "invalid_response",
+            Failed::NoScript => "no_script",
+            Failed::Disk => "disk",
+            Failed::NoLength => "no_length",
             Failed::Request(_) => "invalid_request",
             Failed::TooLarge => "request_too_large",
             Failed::RequestTimeout => "request_timeout",
@@ -123,12 +143,16 @@ impl Failed {
             | Failed::Refused
             | Failed::Truncated
             | Failed::Invalid(_)
+            | Failed::Malformed(_)
             | Failed::Unwritable
             | Failed::Timeout => true,
             Failed::NoRoom(_)
             | Failed::NoTurn
             // A slow client may be the cause.
             | Failed::TotalTimeout
+            | Failed::NoScript
+            | Failed::Disk
+            | Failed::NoLength
             | Failed::Request(_)
             | Failed::TooLarge
             | Failed::RequestTimeout

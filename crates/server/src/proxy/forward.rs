@@ -37,6 +37,7 @@ use super::failed::Failed;
 use super::head::{Follows, Outgoing, asks_for_websocket, binds_connection, write_request};
 use super::places::Place;
 use super::retry;
+use super::scripts::Scripted;
 use super::{Found, Route, Target, Tried};
 use crate::checked::Vouched;
 use crate::client_address::{From, UNKNOWN};
@@ -64,6 +65,8 @@ enum Link {
     Resolving,
     /// The request waits for the response to that of another client, which is to be stored.
     Collapsed,
+    /// A thread looks whether there is a script for it.
+    Searching,
     /// It is to be dialed.
     Wanted,
     Dialing,
@@ -124,6 +127,8 @@ pub(crate) struct Forward {
     link: Link,
     /// The layers of the connection, if the upstream has any.
     channel: Option<Box<Channel>>,
+    /// The script it is for, if the upstreams speak FastCGI.
+    scripted: Option<Box<Scripted>>,
     /// The handshake is complete, which the session was not told yet.
     has_opened: bool,
     /// Why its TLS failed, in words.
@@ -227,11 +232,13 @@ impl Forward {
         // Some servers take all requests of a connection for those of the user who logged in on it.
         let rule = &found.route.rule;
         // A connection that begins with the address of a client is that client's.
-        let keeps = rule.keepalive > 0
+        let keeps = rule.keepalive() > 0
             && rule.proxy_protocol.is_none()
             && !binds_connection(&head.fields, "authorization");
-        let switches = found.route.rule.websocket && asks_for_websocket(head, framing);
+        let is_fastcgi = found.script.is_some();
+        let switches = rule.websocket && !is_fastcgi && asks_for_websocket(head, framing);
         let follows = match (switches, keeps) {
+            _ if is_fastcgi => Follows::Records,
             (true, _) => Follows::WebSocket,
             (false, true) => Follows::Requests,
             (false, false) => Follows::Nothing,
@@ -260,10 +267,21 @@ impl Forward {
             upstream.await_switch();
         }
         let is_repeatable = retry::may_be_repeated(head.method, framing);
-        // An upstream of HTTP/2 says if it has not processed a request, whatever its method.
-        let is_kept = is_repeatable || found.route.places.iter().any(Place::may_speak_http2);
+        // An upstream of HTTP/2 or FastCGI says if it has not processed a request, whatever its method.
+        let is_kept = is_repeatable || is_fastcgi || found.route.places.iter().any(Place::may_speak_http2);
         let key = balance::of_request(&found.route.rule.hash_key, head, &found.target, from.peer);
         let vouched = found.vouched;
+        let scripted = match (&found.route.scripts, found.script) {
+            (Some(scripts), Some(asked)) => Some(Box::new(Scripted::new(
+                scripts,
+                asked,
+                head,
+                from,
+                keeps,
+                &found.target,
+            ))),
+            _ => None,
+        };
         let mut forward = Forward {
             vouched: None,
             id: from.id.clone(),
@@ -301,6 +319,7 @@ impl Forward {
             base,
             link: Link::Queued,
             channel: None,
+            scripted,
             has_opened: false,
             tls_fault: None,
             is_to_head,
@@ -359,7 +378,10 @@ impl Forward {
 
     /// Whether it has a connection to an upstream, or is about to.
     pub(crate) fn has_peer(&self) -> bool {
-        !matches!(self.link, Link::Queued | Link::Collapsed | Link::Gone)
+        !matches!(
+            self.link,
+            Link::Queued | Link::Collapsed | Link::Searching | Link::Gone
+        )
     }
 
     /// Whether it has a connection to an upstream for itself, or may be about to.
@@ -402,7 +424,8 @@ impl Forward {
         let cached = self.cached.as_ref().map_or(0, |cached| cached.held());
         let channel = self.channel.as_ref().map_or(0, |channel| channel.held());
         let buffers = buffers.map(Vec::capacity).sum::<usize>();
-        size_of::<Forward>() + self.ruled.held() + channel + buffers + cached
+        let scripted = self.scripted.as_ref().map_or(0, |scripted| scripted.held());
+        size_of::<Forward>() + scripted + self.ruled.held() + channel + buffers + cached
     }
 
     /// Why the exchange failed.
@@ -424,7 +447,9 @@ impl Forward {
         self.fail_or_stand_in(why);
         if self.link != Link::Gone {
             self.link = match self.link {
-                Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted => Link::Gone,
+                Link::Queued | Link::Collapsed | Link::Searching | Link::Resolving | Link::Wanted => {
+                    Link::Gone
+                }
                 _ => Link::Leaving(Parting::Abort),
             };
         }
@@ -468,6 +493,7 @@ fn awaiting(is_to_head: bool, keeps: bool) -> Result<Connection, Misuse> {
 
 impl Drop for Forward {
     fn drop(&mut self) {
+        self.log_errors(true);
         if let Some(stay) = &self.stay {
             let left = Left {
                 bytes: self.body_bytes,

@@ -82,6 +82,8 @@ pub(crate) enum Follows {
     Nothing,
     /// Other requests.
     Requests,
+    /// Nothing that field lines have to say: FastCGI says it, and who the client is.
+    Records,
     /// WebSocket, if the upstream agrees (RFC 6455), otherwise other requests.
     WebSocket,
 }
@@ -195,13 +197,20 @@ pub(crate) fn write_request(
             }
         }
     }
-    via(out, &head.fields, head.protocol)?;
+    if follows != Follows::Records {
+        via(out, &head.fields, head.protocol)?;
+    }
     // A rule that sets or removes the field has the last word.
     if let Some(id) = from.id.as_ref().filter(|id| !rules.drops(id.field())) {
         id.write(out);
     }
     if let Some(trace) = &from.trace {
         trace.write(out, |name| rules.drops(name));
+    }
+    // Applications that run behind a web server take `X-Forwarded-For` for a sign of another proxy.
+    if follows == Follows::Records {
+        response::end(out);
+        return Ok(());
     }
     let proto: &[u8] = if from.is_secured { b"https" } else { b"http" };
     out.extend_from_slice(b"X-Forwarded-For: ");
@@ -233,7 +242,7 @@ pub(crate) fn write_request(
     }
     out.extend_from_slice(match follows {
         Follows::Nothing => b"Connection: close\r\n",
-        Follows::Requests => b"",
+        Follows::Requests | Follows::Records => b"",
         Follows::WebSocket => SWITCH,
     });
     response::end(out);

@@ -98,6 +98,10 @@ pub(crate) enum Over {
     Unprocessed,
     /// It may have: it reset the stream, or left.
     Given,
+    /// What it sent is no FastCGI.
+    Malformed(fastcgi::Fault),
+    /// An application of FastCGI has to know the length of the content first, and it is too much to be collected.
+    NoLength,
 }
 
 /// One request and its response on a stream of an HTTP/2 connection.

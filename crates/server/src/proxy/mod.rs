@@ -7,14 +7,16 @@
 //! This file decides which route a request takes. `balance` chooses among its upstreams, `places` knows where they listen,
 //! `secured` has their TLS, `channel` the layers of a connection, `http2` the frames, `shared` a connection with several
 //! requests. `forward` carries one request and its response; `head` decides which field lines pass, and `http1`
-//! writes to a client of HTTP/1. `retry` bounds how often a request is repeated, `failed` says why there is no response.
-//! `cache` stores responses, `refresh` validates them without a client.
+//! writes to a client of HTTP/1. `scripts` and `fastcgi` are for applications of FastCGI. `retry` bounds how often a
+//! request is repeated, `failed` says why there is no response. `cache` stores responses, `refresh` validates them without
+//! a client.
 
 mod balance;
 pub(crate) mod cache;
 mod channel;
 pub(crate) mod direct;
 pub(crate) mod failed;
+mod fastcgi;
 pub(crate) mod forward;
 pub(crate) mod head;
 pub(crate) mod http1;
@@ -22,15 +24,17 @@ mod http2;
 pub(crate) mod places;
 mod refresh;
 mod retry;
+pub(crate) mod scripts;
 mod secured;
 mod shared;
 
 use self::balance::{Balancer, DryRun};
 use self::cache::{Cache, Cached, Purges};
 use self::refresh::{Refresh, Refresher};
+use self::scripts::{Asked, Scripts};
 use crate::access_log;
 use crate::checked::Vouched;
-use crate::config::{Config, Facts, Proxy, Redirect, When};
+use crate::config::{Config, Facts, Proxy, Redirect};
 use crate::hosts::Hosts;
 use crate::site::OpenError;
 use crate::uploads::{self, Service, Uploads};
@@ -102,6 +106,8 @@ pub(crate) struct Route {
     refresher: Refresher,
     /// The upstream, if it is a part of this process. It accepts connections as long as requests have this route.
     uploads: Option<Arc<Service>>,
+    /// The scripts of applications, if the upstreams speak FastCGI.
+    pub(crate) scripts: Option<Arc<Scripts>>,
 }
 
 impl Route {
@@ -120,6 +126,7 @@ impl Route {
             places,
             rule,
             uploads: None,
+            scripts: None,
         })
     }
 
@@ -196,6 +203,8 @@ pub(crate) struct Found {
     pub(crate) target: Vec<u8>,
     /// What other servers say of the request, if they were asked and have answered.
     pub(crate) vouched: Option<Arc<Vouched>>,
+    /// What an application of FastCGI is asked for.
+    pub(crate) script: Option<Asked>,
 }
 
 impl Found {
@@ -276,11 +285,13 @@ impl Proxies {
         };
         let mut routes = |site: usize, config: &Config| -> Result<Routes, String> {
             let rules = config.proxy.iter().cloned();
-            let is_behind_files = config.proxy.iter().any(|rule| rule.when == When::Missing);
+            let is_behind_files = config.proxy.iter().any(Proxy::is_behind_files);
             let have_conditions = config.redirect.iter().any(|rule| !rule.conditions().is_empty());
             let route = |rule: Proxy| {
                 let cache = cache_of(&rule)?;
-                Route::new(rule, &mut names, known, cache).map(Arc::new)
+                let scripts = scripts(&rule, &hosts.places()[site])?;
+                let route = Route::new(rule, &mut names, known, cache)?;
+                Ok::<_, String>(Arc::new(Route { scripts, ..route }))
             };
             let proxied: Vec<Arc<Route>> = rules.map(route).collect::<Result<_, _>>()?;
             let changes = uploads.of_site(site).iter();
@@ -392,12 +403,16 @@ impl Proxies {
     #[cold]
     pub(crate) fn find(&self, site: usize, facts: Facts<'_, '_, '_>, has_body: bool) -> Option<Found> {
         let (found, redirect) = self.first(site, facts)?;
-        let is_passed = match (redirect, found.route.rule.when) {
+        if let Some(Asked::Script { .. }) = found.script {
+            // The file server never serves its source.
+            return redirect.is_none().then_some(found);
+        }
+        let is_passed = match (redirect, found.route.rule.is_behind_files()) {
             // Without conditions, a redirect is for what no upstream answers.
-            (Some(redirect), When::Always) => redirect.conditions().is_empty(),
-            (Some(_), When::Missing) => false,
-            (None, When::Always) => true,
-            (None, When::Missing) => !asks_for_file(facts.head, has_body),
+            (Some(redirect), false) => redirect.conditions().is_empty(),
+            (Some(_), true) => false,
+            (None, false) => true,
+            (None, true) => !asks_for_file(facts.head, has_body),
         };
         is_passed.then_some(found)
     }
@@ -406,7 +421,7 @@ impl Proxies {
     #[cold]
     pub(crate) fn without_file(&self, site: usize, facts: Facts<'_, '_, '_>) -> Option<Found> {
         let (found, _) = self.first(site, facts)?;
-        (found.route.rule.when == When::Missing).then_some(found)
+        found.route.rule.is_behind_files().then_some(found)
     }
 
     /// The route of the first rule that applies to the request, and the redirect that does.
@@ -421,15 +436,40 @@ impl Proxies {
         let found = routes.all.iter().find_map(|route| {
             let target = route.rule.target(&path, raw, head.target.query())?;
             route.rule.conditions.hold(facts).then_some(())?;
+            let script = match &route.scripts {
+                Some(scripts) => Some(scripts.asked(raw)?),
+                None => None,
+            };
             Some(Found {
                 route: Arc::clone(route),
                 target,
                 vouched: None,
+                script,
             })
         })?;
         let mut redirects = routes.redirects.iter();
         Some((found, redirects.find(|one| one.applies(&path, facts).is_some())))
     }
+}
+
+/// The scripts of a rule for this site; `None`: its upstreams do not speak FastCGI.
+///
+/// # Errors
+/// In words, why the application cannot be told where they are.
+fn scripts(rule: &Proxy, place: &crate::hosts::Place) -> Result<Option<Arc<Scripts>>, String> {
+    let Some(scripts) = rule.scripts() else {
+        return Ok(None);
+    };
+    let root = place.config.root.as_ref().ok_or_else(|| {
+        format!(
+            "the rule for `{}` runs scripts below `root`, and the site has none; name the directory of the scripts",
+            rule.path
+        )
+    })?;
+    let root = std::path::absolute(root)
+        .map_err(|error| format!("`root` has no absolute path: {error}; write one, as FastCGI needs it"))?;
+    let scripts = Scripts::new(scripts, &place.site, &root, place.config.hidden);
+    Ok(Some(Arc::new(scripts)))
 }
 
 /// Whether a file may answer the request. The file server would discard a body.

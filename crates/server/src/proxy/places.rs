@@ -97,7 +97,7 @@ impl Names {
             };
             let terms = terms.as_ref().filter(|_| upstream.is_secured());
             let secure = terms.map(|terms| terms.for_upstream(upstream)).transpose()?;
-            let layers = Layers::of(secure, upstream.is_http2());
+            let layers = Layers::of(secure, upstream.is_http2(), upstream.is_fastcgi());
             Ok(Place { at, layers })
         };
         rule.upstreams.iter().map(place).collect()

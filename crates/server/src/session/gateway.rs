@@ -113,6 +113,10 @@ pub(super) fn path(target: &[u8]) -> &[u8] {
 /// Logs the failure of an upstream, with the path of the request, and tells the balancer.
 pub(super) fn complain(forward: &Forward, path: &[u8], why: Failed, now: Instant) {
     let id = forward.id.as_ref().map(RequestId::value);
+    // A client asked for a script that does not exist, as for a file.
+    if let Failed::NoScript = why {
+        return;
+    }
     if let Failed::NoTurn = why {
         return complaints::about(id, || complaints::warn(path, || why.to_string()));
     }
@@ -231,7 +235,13 @@ pub(super) fn failure(forward: &Forward, why: Failed) -> Option<Failure> {
             Status::BAD_GATEWAY,
             "The server behind this one refused the request.",
         ),
-        Failed::Truncated | Failed::Invalid(_) | Failed::Unwritable => page(
+        Failed::NoScript => Some(Failure::of(Status::NOT_FOUND)),
+        Failed::Disk => Some(Failure::of(Status::SERVICE_UNAVAILABLE)),
+        Failed::NoLength => page(
+            Status::LENGTH_REQUIRED,
+            "This server has to know the length of the content first.",
+        ),
+        Failed::Truncated | Failed::Invalid(_) | Failed::Malformed(_) | Failed::Unwritable => page(
             Status::BAD_GATEWAY,
             "The server behind this one sent an invalid response.",
         ),

@@ -2,7 +2,7 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Access, Behavior, Config, ConfigError, ContentTypes, Mount, Proxy, Redirect};
+use crate::config::{Access, Behavior, Config, ConfigError, ContentTypes, FastCgi, Mount, Proxy, Redirect};
 use crate::filter::Filters;
 use crate::listing::Theme;
 use crate::site::Logins;
@@ -56,6 +56,8 @@ pub struct SiteConfig {
     pub change_events: bool,
     /// Logins with pages at `/~login/`; only for a site in a directory.
     pub logins: Option<Arc<Logins>>,
+    /// Which files are scripts of applications: their source is not served. Empty: none.
+    pub scripts: Vec<FastCgi>,
     /// Behaviors of historical servers, for measurements.
     pub behavior: Behavior,
 }
@@ -84,6 +86,7 @@ impl SiteConfig {
             modified_min: None,
             change_events: true,
             logins: None,
+            scripts: Vec::new(),
             behavior: Behavior::default(),
         }
     }
@@ -131,6 +134,7 @@ impl SiteConfig {
                 ..defaults.cache
             },
             fields: fields.collect(),
+            scripts: config.scripts().collect(),
             change_events: config.change_events,
             behavior: config.behavior.clone(),
             filters: Filters::of(config.header_rule.clone(), &[]),

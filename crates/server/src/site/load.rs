@@ -369,6 +369,7 @@ impl Load {
     }
 
     fn directory(&self, rel: &[u8], wait: Wait) -> Result<Found, Stop> {
+        let config = &self.shared.config;
         let mut passed_over = None;
         for index in self.shared.index_of(rel) {
             let file = join(rel, index.as_bytes());
@@ -377,8 +378,25 @@ impl Load {
                 Err(error @ (OpenError::Link | OpenError::Loop | OpenError::Special)) => {
                     passed_over = Some(Cause::Open(error));
                 }
+                // It is no index for the file server.
+                Ok(_)
+                    if config
+                        .scripts
+                        .iter()
+                        .any(|scripts| scripts.hides(path::name(&file))) => {}
                 Ok(opened) => return self.resource(&file, opened, wait),
                 Err(error) => return Err(error.into()),
+            }
+        }
+        // A directory with a script is not listed: its route comes first.
+        for scripts in &config.scripts {
+            let script = join(rel, scripts.index.as_bytes());
+            match self.shared.open(&script, wait) {
+                Ok(Opened::Disk { .. }) | Err(OpenError::Forbidden) => {
+                    return Err(Stop::Missing(Missing::Forbidden, None));
+                }
+                Err(OpenError::WouldBlock) => return Err(Stop::Blocked),
+                Ok(_) | Err(_) => {}
             }
         }
         match self.shared.open(rel, wait)? {
@@ -399,6 +417,9 @@ impl Load {
     fn resource(&self, rel: &[u8], opened: Opened, wait: Wait) -> Result<Found, Stop> {
         let config = &self.shared.config;
         let name = path::name(rel);
+        if config.scripts.iter().any(|scripts| scripts.hides(name)) {
+            return Err(Stop::NOT_FOUND);
+        }
         let also = config.compress.as_ref().map_or(&[][..], |c| &c.also);
         let media_type = MediaType::of_file(name, &config.types, config.charset.as_deref(), also);
         let (modified, mut linked) = match &opened {

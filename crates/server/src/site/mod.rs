@@ -43,7 +43,7 @@ use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use fresh::Freshness;
 use hints::Hints;
-use runtime::fs::Root;
+use runtime::fs::{Root, Wait};
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
@@ -154,6 +154,17 @@ impl Site {
     /// Whether every page loaded so far has been scanned for what it embeds. Requests do not wait for that; tests do.
     pub fn is_settled(&self) -> bool {
         self.shared.warmer.get().is_none_or(Warmer::is_idle)
+    }
+
+    /// Whether there is a regular file of this name, resolved and without its leading slash. It need not be readable. `None`: the
+    /// answer has to wait for the disk, and `wait` does not permit that. Files of mounts do not count: an application knows the
+    /// root of the site alone.
+    pub(crate) fn has_file(&self, rel: &[u8], wait: Wait) -> Option<bool> {
+        let seat = self.shared.trees.seat(rel);
+        match seat.number {
+            trees::OWN => seat.tree.has_file(seat.rel, wait),
+            _ => Some(false),
+        }
     }
 
     /// The counters of the cache.

@@ -140,6 +140,23 @@ impl Tree {
         }
     }
 
+    /// Whether a path names a regular file of the file system, in no user's home directory; `None`: that is not known without
+    /// waiting.
+    pub(crate) fn has_file(&self, rel: &[u8], wait: Wait) -> Option<bool> {
+        let Tree::Disk { root, symlinks } = self else {
+            return Some(false);
+        };
+        if root.graft_of(rel).is_some() {
+            return Some(false);
+        }
+        let how = |symlinks| How { symlinks, wait };
+        match root.stat(rel, how((*symlinks).into())) {
+            Ok(meta) => Some(meta.kind == Kind::File),
+            Err(OpenError::WouldBlock) => None,
+            Err(_) => Some(false),
+        }
+    }
+
     /// The current state of a path; `None` if it names nothing that could be served.
     pub(crate) fn meta(&self, rel: &[u8]) -> Option<Meta> {
         match self {

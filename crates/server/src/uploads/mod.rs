@@ -224,7 +224,7 @@ impl Service {
             // A change is made once, and no other upstream could make it.
             retries: 0,
             max_failures: 0,
-            keepalive: 0,
+            keepalive: Some(0),
             websocket: false,
             first_byte_timeout: ANSWER_TIMEOUT,
             max_body_size: rule.largest(),

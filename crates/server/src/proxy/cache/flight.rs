@@ -18,7 +18,7 @@ type Wake = Box<dyn FnOnce() + Send>;
 
 /// The requests under way.
 #[derive(Default)]
-pub(super) struct Flights {
+pub(crate) struct Flights {
     by_key: Mutex<HashMap<Vec<u8>, Arc<Flight>>>,
 }
 
@@ -46,7 +46,7 @@ impl Flight {
 
 /// The part of a request in a flight.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Lead(Lead),
     Waiter(Waiter),
     /// Too many wait: it goes alone.
@@ -54,7 +54,7 @@ pub(super) enum Part {
 }
 
 /// The request that others wait for. They are woken when this is dropped.
-pub(super) struct Lead {
+pub(crate) struct Lead {
     flights: Arc<Flights>,
     key: Vec<u8>,
     flight: Arc<Flight>,
@@ -82,7 +82,7 @@ impl Flights {
     }
 
     /// Takes part in the flight of this key.
-    pub(super) fn enter(self: &Arc<Flights>, key: Vec<u8>) -> Part {
+    pub(crate) fn enter(self: &Arc<Flights>, key: Vec<u8>) -> Part {
         let mut by_key = self.lock();
         if let Some(flight) = by_key.get(&key) {
             let mut waiting = flight.lock();
@@ -104,7 +104,7 @@ impl Flights {
 
 impl Lead {
     /// A request that waits for this one.
-    pub(super) fn waiter(&self) -> Waiter {
+    pub(crate) fn waiter(&self) -> Waiter {
         self.flight.lock().count += 1;
         Waiter(Arc::clone(&self.flight))
     }

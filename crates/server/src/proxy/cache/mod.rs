@@ -30,13 +30,12 @@ mod tests;
 use disk::Disk;
 pub(crate) use disk::DiskReport;
 pub(crate) use exchange::{Cached, Step, key};
-pub(crate) use flight::Waiter;
+pub(crate) use flight::{Flights, Lead, Part, Waiter};
 pub use purge::Purge;
 pub use purges::Purges;
 pub(crate) use repeat::{Again, Repeat, Written};
 
 use crate::config::ProxyCache;
-use flight::Flights;
 use http_cache::reuse::Allowances;
 use http_cache::stored::{Stored, lines};
 use http_semantics::field::Line;

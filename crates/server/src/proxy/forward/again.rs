@@ -85,6 +85,7 @@ impl Forward {
         self.is_sending_up = false;
         self.is_reading = false;
         (self.is_reused, self.is_shared, self.is_awaited) = (false, false, false);
+        self.log_errors(true);
         self.channel = None;
         self.attempts += 1;
         self.link = Link::Wanted;
@@ -109,6 +110,7 @@ impl Forward {
             return self.refused(now);
         }
         let before = std::mem::replace(&mut self.link, Link::Gone);
+        self.log_errors(true);
         self.channel = None;
         if self.is_switched() {
             self.end_switched();

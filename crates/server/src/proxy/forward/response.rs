@@ -12,6 +12,7 @@ use crate::proxy::cache::Written;
 use crate::proxy::channel::Received;
 use crate::proxy::head::{binds_connection, write_content, write_last_chunk};
 use crate::proxy::http2::Over;
+use crate::request_id::RequestId;
 use http_semantics::field::{Fields, Line};
 use http_semantics::request::Protocol;
 use http1::Misuse;
@@ -19,6 +20,7 @@ use http1::client::{Ended, Step};
 use http1::head::Response as Head;
 use http1::slots::Slots;
 use http1::version::Version;
+use runtime::complaints;
 use tls::refusal;
 use units::Instant;
 
@@ -114,6 +116,7 @@ impl Forward {
                 return self.failed_securing();
             }
         };
+        self.log_errors(over.is_some());
         self.has_opened |= self.opened(now);
         if !plain.is_empty() {
             self.decoded(&plain, client, now);
@@ -122,7 +125,33 @@ impl Forward {
         match over.filter(|_| matches!(self.link, Link::Securing | Link::Open)) {
             Some(Over::Unprocessed) => self.refused(now),
             Some(Over::Given) => self.ended_by_upstream(now),
+            Some(Over::Malformed(fault)) => {
+                self.fail(Failed::Malformed(fault));
+                None
+            }
+            Some(Over::NoLength) => {
+                self.fail(Failed::NoLength);
+                None
+            }
             None => None,
+        }
+    }
+
+    /// Logs what an application of FastCGI wrote to its error stream, once its request is over.
+    pub(super) fn log_errors(&mut self, is_over: bool) {
+        if let Some(text) = self
+            .channel
+            .as_mut()
+            .and_then(|channel| channel.take_errors(is_over))
+            && let Some(scripted) = &self.scripted
+        {
+            let id = self.id.as_ref().map(RequestId::value);
+            let shown = self.shown();
+            complaints::about(id, || {
+                complaints::warn(scripted.path(), || {
+                    format!("{shown} wrote to its error stream: {text}")
+                });
+            });
         }
     }
 

@@ -53,12 +53,17 @@ impl Forward {
     pub(crate) fn waiter(&mut self) -> Option<Waiter> {
         match self.link {
             Link::Collapsed => self.cached.as_mut()?.waiter(),
+            Link::Searching => self.scripted.as_mut()?.waiter(),
             _ => None,
         }
     }
 
     /// The wait is over, or takes too long: looks again. Returns whether the request waited.
     pub(crate) fn woken(&mut self, now: Instant) -> bool {
+        if self.link == Link::Searching {
+            self.link = Link::Queued;
+            return true;
+        }
         let has_waited = self.link == Link::Collapsed;
         if has_waited {
             self.link = Link::Queued;

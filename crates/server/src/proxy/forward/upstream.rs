@@ -9,6 +9,7 @@ use super::{Failed, Forward, Link, Parting, Response};
 use crate::proxy::channel::Channel;
 use crate::proxy::http2::Over;
 use crate::proxy::places::{self, Place};
+use crate::proxy::scripts::Search;
 use runtime::carrier::Carrier;
 use runtime::session::{Ask, Parcel, Parking, Ticket};
 use std::sync::Arc;
@@ -22,6 +23,12 @@ impl Forward {
     pub(crate) fn start(&mut self, rng: &mut Rng, now: Instant) {
         if self.link != Link::Queued || self.is_collecting() {
             return;
+        }
+        match self.scripted.as_mut().map(|scripted| scripted.find()) {
+            None | Some(Search::Found) => {}
+            Some(Search::Wait) => return self.link = Link::Searching,
+            Some(Search::Nothing) => return self.fail(Failed::NoScript),
+            Some(Search::Late) => return self.fail(Failed::Disk),
         }
         // No upstream was tried, so there is one.
         let Some(stay) = self.route.balancer.enter((0, self.key), None, rng, now) else {
@@ -124,6 +131,8 @@ impl Forward {
                     Ok(()) => {}
                     Err(Over::Unprocessed) if self.repeat_unprocessed(now) => {}
                     Err(Over::Unprocessed) => self.fail(Failed::Refused),
+                    Err(Over::NoLength) => self.fail(Failed::NoLength),
+                    Err(Over::Malformed(fault)) => self.fail(Failed::Malformed(fault)),
                     Err(Over::Given) => self.fail(Failed::Unanswered),
                 }
                 // What the upstream permits is output of the channel.
@@ -154,6 +163,7 @@ impl Forward {
             }
             Link::Queued
             | Link::Collapsed
+            | Link::Searching
             | Link::Resolving
             | Link::Dialing
             | Link::Securing
@@ -172,7 +182,12 @@ impl Forward {
             return Some((before, Ask::Close));
         }
         let ask = match link {
-            Link::Queued | Link::Collapsed | Link::Resolving | Link::Wanted | Link::Gone => return None,
+            Link::Queued
+            | Link::Collapsed
+            | Link::Searching
+            | Link::Resolving
+            | Link::Wanted
+            | Link::Gone => return None,
             Link::Leaving(Parting::Park) if self.is_sending_up || self.has_channel_output() => Ask::Close,
             Link::Leaving(parting) => self.asked_to(parting),
             Link::Dialing | Link::Securing | Link::Open => Ask::Abort,
@@ -181,12 +196,13 @@ impl Forward {
     }
 
     pub(super) fn asked_to(&mut self, parting: Parting) -> Ask {
+        self.log_errors(true);
         let is_http2 = self.is_http2();
         let channel = self.channel.take();
         let rule = &self.route.rule;
         match parting {
             Parting::Park => Ask::Park(Parking {
-                most: rule.keepalive as usize,
+                most: rule.keepalive() as usize,
                 time: rule.keepalive_time,
                 realm: self.place().realm(is_http2),
                 parcel: channel.map_or_else(Parcel::default, |mut channel| {
@@ -222,6 +238,12 @@ impl Forward {
         let is_awaited = self.link == Link::Dialing || is_secured;
         if is_awaited {
             self.link = Link::Open;
+            if let (Some(channel), Some(call)) = (
+                &mut self.channel,
+                self.scripted.as_ref().and_then(|one| one.call()),
+            ) {
+                channel.begin(call);
+            }
             if !is_secured && !self.announcement.is_empty() {
                 self.up.splice(0..0, self.announcement.iter().copied());
             }
@@ -267,7 +289,7 @@ impl Forward {
         let shared = self.channel.take()?.into_shared(rule.streams as usize)?;
         let carrier: Box<dyn Carrier> = Box::new(shared);
         let parking = Parking {
-            most: rule.keepalive as usize,
+            most: rule.keepalive() as usize,
             time: rule.keepalive_time,
             realm: self.place().realm(true),
             parcel: Parcel::of(carrier),

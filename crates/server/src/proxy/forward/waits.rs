@@ -39,6 +39,7 @@ impl Forward {
             }
             Link::Queued if self.is_collecting() => Failed::RequestTimeout,
             Link::Queued | Link::Collapsed => Failed::NoTurn,
+            Link::Searching => Failed::Disk,
             Link::Resolving => Failed::Unresolved,
             Link::Wanted | Link::Dialing | Link::Securing => Failed::ConnectTimeout,
             _ if self.wants_input() => Failed::RequestTimeout,
@@ -57,6 +58,7 @@ impl Forward {
                 Some(rule.first_byte_timeout.min(DISK_WAIT))
             }
             Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
+            Link::Searching => Some(rule.connect_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             // Messages of a TLS handshake give it no more time.
             Link::Wanted | Link::Dialing | Link::Securing => {
