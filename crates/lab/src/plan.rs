@@ -304,12 +304,12 @@ pub struct Claim {
     pub wanted: String,
 }
 
-/// A counterfactual of a claim: arms in which features of today's systems are switched off.
+/// A counterfactual of a claim: arms in which features of a system, or conditions of the runs, are switched off.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cause {
-    /// The features, each with how it was switched off: `tail-loss probes (tcp_early_retrans=0)`. The smallest set in
-    /// which the claim holds is its cause.
+    /// The features or conditions, each with how it was switched off: `tail-loss probes (tcp_early_retrans=0)`. The smallest
+    /// set without which the claim holds is its cause.
     pub off: Vec<String>,
     /// The world in which they were switched off.
     #[serde(default = "measured")]

@@ -305,8 +305,10 @@ const SPREADS: &str =
     "for 2 to 5 runs, the lowest and highest; for 6 or more, the 95 % bootstrap interval of the median";
 
 /// Introduces a table of counterfactuals.
-const COUNTERFACTUALS: &str = "Each row switches off some features of today's systems and shows the values that the claim's rules \
-                               measure without them. The smallest set of features without which the claim holds is its cause.";
+const COUNTERFACTUALS: &str = "Each row changes some features of the systems, or conditions of the runs, and shows the values that \
+                               the claim's rules measure then. The smallest change with which the claim holds, also with bounds that \
+                               are 1 % stricter, is called its cause. If it changes a condition of the document, it shows where \
+                               the claim holds, and not what is different from then.";
 
 /// The results of a claim's premises and rules in a world.
 fn numbers(view: &View) -> String {
