@@ -106,9 +106,20 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         );
     }
     let mut left_later: Vec<f64> = Vec::new();
-    for (name, text, plan) in plans.iter().rev() {
+    let mut lacking: BTreeMap<String, usize> = BTreeMap::new();
+    for (name, text, plan) in plans.iter().rev().filter(|_| !flags.report_only) {
         let after = left_later.last().copied().unwrap_or(0.0);
-        left_later.push(after + run::left_s(name, text, plan, &settings));
+        let ahead = run::ahead(name, text, plan, &settings);
+        left_later.push(after + ahead.left_s);
+        for (reason, runs) in ahead.lacking {
+            *lacking.entry(reason).or_default() += runs;
+        }
+    }
+    if voice.reports() && !voice.json {
+        // Said before hours are spent, not after.
+        for (reason, runs) in &lacking {
+            let _ = writeln!(std::io::stderr(), "{runs} runs will be left out: {reason}");
+        }
     }
     // The last element includes all later studies; each study pops its own when it begins.
     let mut tally = Tally::default();

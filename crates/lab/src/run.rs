@@ -120,7 +120,7 @@ pub fn run(
     };
     let mut computed = compute(&bench, &queue, tell)?;
     let mut bench = bench();
-    let mut outlook = Outlook::new(&bench, &queue);
+    let mut outlook = Outlook::new(&mut bench, &queue);
     let mut tally = Tally::default();
     for (done, (run, repetition)) in queue.iter().enumerate() {
         tell(Progress {
@@ -180,8 +180,8 @@ fn compute<'b>(
     queue: &[(&Run, u32)],
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<BTreeMap<usize, (Status, bool)>, String> {
-    let first = bench();
-    let mut outlook = Outlook::new(&first, queue);
+    let mut first = bench();
+    let mut outlook = Outlook::new(&mut first, queue);
     let places: Vec<usize> = (0..queue.len())
         .filter(|&place| first.plan.arms[queue[place].0.arm].only_computes())
         .collect();
@@ -231,12 +231,21 @@ fn compute<'b>(
     })
 }
 
-/// Expected remaining time of a study in seconds, from its plan or from earlier runs of the same arms.
-pub fn left_s(name: &str, text: &str, plan: &Plan, settings: &Settings) -> f64 {
+/// What a study has ahead of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// Expected remaining time in seconds, from the plan or from earlier runs of the same arms.
+    pub left_s: f64,
+    /// Numbers of runs that cannot be made on this machine, by reason.
+    pub lacking: BTreeMap<String, usize>,
+}
+
+/// What a study has ahead of it. Looks at the machine, so it takes as long as making a link.
+pub fn ahead(name: &str, text: &str, plan: &Plan, settings: &Settings) -> Ahead {
     let folder = settings.out.join("results").join(name);
     let runs = wanted(plan, settings);
     let queue = interleaved(plan, &runs, settings.size);
-    let bench = Bench {
+    let mut bench = Bench {
         name,
         plan,
         plan_digest: digest(text),
@@ -244,7 +253,11 @@ pub fn left_s(name: &str, text: &str, plan: &Plan, settings: &Settings) -> f64 {
         folder: &folder,
         machine: Machine::look(&settings.weir),
     };
-    Outlook::new(&bench, &queue).left_s(&queue, 0)
+    let outlook = Outlook::new(&mut bench, &queue);
+    Ahead {
+        left_s: outlook.left_s(&queue, 0),
+        lacking: outlook.lacking,
+    }
 }
 
 /// The selected runs of a plan.
@@ -275,12 +288,14 @@ struct Outlook {
     planned: Vec<f64>,
     /// By arm: number of runs so far, and their total time in seconds.
     taken: Vec<(u32, f64)>,
-    /// By position in the queue: whether the result exists already.
+    /// By position in the queue: whether the result exists already, or never will.
     kept: Vec<bool>,
+    /// Numbers of runs that cannot be made on this machine, by reason.
+    lacking: BTreeMap<String, usize>,
 }
 
 impl Outlook {
-    fn new(bench: &Bench<'_>, queue: &[(&Run, u32)]) -> Outlook {
+    fn new(bench: &mut Bench<'_>, queue: &[(&Run, u32)]) -> Outlook {
         let arms = &bench.plan.arms;
         let size = bench.settings.size;
         let processors = bench.machine.allowed.len().max(1) as f64;
@@ -295,13 +310,18 @@ impl Outlook {
                 .collect(),
             taken: vec![(0, 0.0); arms.len()],
             kept: Vec::new(),
+            lacking: BTreeMap::new(),
         };
         for (run, repetition) in queue {
             let before = bench.before(run, *repetition);
             let done = before.filter(|record| record.head.status == Status::Done);
-            outlook.kept.push(done.is_some());
+            let reason = if done.is_none() { bench.lacks(run) } else { None };
+            outlook.kept.push(done.is_some() || reason.is_some());
             if let Some(record) = done {
                 outlook.learn(run.arm, record.head.seconds);
+            }
+            if let Some(reason) = reason {
+                *outlook.lacking.entry(reason).or_default() += 1;
             }
         }
         outlook
@@ -643,15 +663,9 @@ impl Bench<'_> {
         }
     }
 
-    fn attempt(&mut self, arm: &Arm, run: &Run, seed: u64, seconds: f64) -> Tried {
-        let mut tried = Tried {
-            status: Status::Done,
-            reason: String::new(),
-            commands: Vec::new(),
-            lines: Vec::new(),
-            links: Vec::new(),
-            scratch: None,
-        };
+    /// The reason why a run cannot be made on this machine; `None` if it can.
+    fn lacks(&mut self, run: &Run) -> Option<String> {
+        let arm = &self.plan.arms[run.arm];
         let of_bounds = ["groups"].into_iter().filter(|_| arm.confine.is_some());
         let of_processors = ["processors:2", "program:taskset"]
             .into_iter()
@@ -662,7 +676,19 @@ impl Bench<'_> {
             .map(|need| fill(need, &run.parameters))
             .chain(of_bounds.chain(of_processors).map(str::to_owned))
             .collect();
-        if let Some(missing) = needs.iter().find_map(|need| self.machine.lacks(need)) {
+        needs.iter().find_map(|need| self.machine.lacks(need))
+    }
+
+    fn attempt(&mut self, arm: &Arm, run: &Run, seed: u64, seconds: f64) -> Tried {
+        let mut tried = Tried {
+            status: Status::Done,
+            reason: String::new(),
+            commands: Vec::new(),
+            lines: Vec::new(),
+            links: Vec::new(),
+            scratch: None,
+        };
+        if let Some(missing) = self.lacks(run) {
             tried.status = Status::NotRun;
             tried.reason = missing;
             return tried;

@@ -172,8 +172,14 @@ fn what_is_left_follows_from_the_plan_and_then_from_what_runs_took() {
     assert!(Plan::parse("p", &text).is_err(), "it is a key of the arm");
     let text = PLAN.replacen("over =", "lead = 50\nover =", 1);
     let plan = Plan::parse("p", &text).expect("a plan");
-    let planned = left_s("s", &text, &plan, &settings);
-    assert!((planned - (4.0 * 50.3 + 0.3)).abs() < 1e-6, "{planned}");
+    let Ahead {
+        left_s: planned,
+        lacking,
+    } = ahead("s", &text, &plan, &settings);
+    assert!((planned - 4.0 * 50.3).abs() < 1e-6, "{planned}");
+    // What cannot run takes no time, and is said before the others run.
+    let reason = "no-such-program-anywhere is not installed".to_owned();
+    assert_eq!(lacking, BTreeMap::from([(reason, 1)]));
     let mut told = Vec::new();
     run("s", &text, &plan, &settings, &mut |progress| {
         told.push(progress.left_s)
@@ -182,7 +188,7 @@ fn what_is_left_follows_from_the_plan_and_then_from_what_runs_took() {
     assert!((told[0] - planned).abs() < 1e-6, "{told:?}");
     // After one run of the arm, its duration replaces the plan's estimate.
     assert!(told[1] < 50.0, "{told:?}");
-    assert!(left_s("s", &text, &plan, &settings) < 1.0);
+    assert!(ahead("s", &text, &plan, &settings).left_s < 1.0);
 }
 
 #[test]
