@@ -118,7 +118,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if voice.reports() && !voice.json {
         // Said before hours are spent, not after.
         for (reason, runs) in &lacking {
-            let _ = writeln!(std::io::stderr(), "{runs} runs will be left out: {reason}");
+            let noun = if *runs == 1 { "run" } else { "runs" };
+            let _ = writeln!(std::io::stderr(), "{runs} {noun} will be left out: {reason}");
         }
     }
     // The last element includes all later studies; each study pops its own when it begins.
