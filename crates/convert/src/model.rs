@@ -485,9 +485,10 @@ impl Site {
         let mut outcome = self.join_access();
         let rules = self.access.clone();
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
+            let path = rule.path.clone();
             for wider in rules
                 .iter()
-                .filter(|wider| wider.path != rule.path && covers(&wider.path, &rule.path))
+                .filter(|wider| wider.path != path && covers(&wider.path, &path))
             {
                 match rule.and(wider) {
                     Ok(both) => *rule = both,
