@@ -6,6 +6,8 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod closed;
+
 use crate::cli::{WEIR, text, weir};
 use crate::serve::tree::Tree;
 use std::path::{Path, PathBuf};
@@ -50,7 +52,7 @@ fn plant(table: &mut Table, tree: &Tree, root: &str) {
         .unwrap_or(root)
         .to_owned();
     if table.contains_key("root") {
-        tree.write(&format!(".{root}/index.html"), "home");
+        tree.write(&format!("./{root}/index.html"), "home");
     }
     for (key, value) in table.iter_mut() {
         match (key.as_str(), value) {
@@ -459,9 +461,17 @@ fn access_is_not_widened_in_silence() {
     let found = converted("caddy", site);
     assert_eq!(
         [fates(&found, 4), fates(&found, 5)],
-        [["open"], ["open"]],
+        [["missing"], ["missing"]],
         "{found}"
     );
+    let result: Table = found["toml"].as_str().expect("text").parse().expect("TOML");
+    for path in ["/api/admin/*", "/api/b/*"] {
+        assert_eq!(
+            rule(&result, "access", path)["deny"][0].as_str(),
+            Some("all"),
+            "{result}"
+        );
+    }
     // The networks of the block around hold within it, too.
     let site = "a.test {\n @in remote_ip 10.0.0.0/8\n handle @in {\n  @x path /a/*\n  reverse_proxy @x app:80\n }\n}\n";
     let found = converted("caddy", site);

@@ -40,6 +40,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             ))
         })?;
     if let Some(out) = &flags.out {
+        for name in &converted.folders {
+            make_empty(&out.with_file_name(name))?;
+        }
         write(out, &converted.toml)?;
         for (name, text) in &converted.files {
             write(&out.with_file_name(name), text)?;
@@ -81,6 +84,25 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         )),
         _ => Failure::System(format!("cannot write `{}`: {error}", path.display())),
     })
+}
+
+/// Makes a folder, or leaves one that is empty.
+fn make_empty(folder: &Path) -> Result<(), Failure> {
+    let system = |error: std::io::Error| {
+        Failure::System(format!("cannot make the folder `{}`: {error}", folder.display()))
+    };
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            match std::fs::read_dir(folder).map_err(system)?.next() {
+                None => Ok(()),
+                Some(_) => Err(Failure::Usage(format!(
+                    "`{}` is not empty, and hosts without files would send what is in it; empty it, or write the result elsewhere",
+                    folder.display()
+                ))),
+            }
+        }
+        made => made.map_err(system),
+    }
 }
 
 fn report(report: &Report, voice: &Voice) -> String {
@@ -135,6 +157,7 @@ fn json(dialect: Dialect, converted: &::convert::Conversion) -> serde_json::Valu
         "from": dialect.to_string(),
         "toml": converted.toml,
         "files": converted.files.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "folders": converted.folders,
         "directives": notes,
     })
 }

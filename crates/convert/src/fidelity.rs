@@ -426,7 +426,7 @@ fn redirects_before_upstreams_keep_their_paths() {
 }
 
 #[test]
-fn limits_that_the_converter_does_not_know_are_open() {
+fn limits_that_the_converter_does_not_know_are_closed() {
     let nginx = "server { listen 80; root /srv/www;\nauth_jwt area;\nlocation /a {\nauth_digest area;\n}\n\
                  location /b {\naccess_by_lua_file /x.lua;\n}\n}\n";
     let caddy = "http://a.test {\nauthorize with policy\nfile_server\n}\n";
@@ -437,18 +437,25 @@ fn limits_that_the_converter_does_not_know_are_open() {
     for (dialect, text, lines) in [
         (Dialect::Nginx, nginx, &[2, 4, 7][..]),
         (Dialect::Caddy, caddy, &[2]),
-        (Dialect::Apache, apache, &[3, 6]),
+        (Dialect::Apache, apache, &[3]),
         (Dialect::Apache, balancer, &[4]),
     ] {
         let found = converted(dialect, text);
         for line in lines {
             assert!(
-                matches!(fates(&found, *line)[..], [Fate::Open(_)]),
+                matches!(fates(&found, *line)[..], [Fate::Missing(why)] if why.contains("the result denies")),
                 "{line}: {:?}",
                 found.report
             );
         }
     }
+    // It may only configure a check.
+    let found = converted(Dialect::Apache, apache);
+    assert!(
+        matches!(fates(&found, 6)[..], [Fate::Open(_)]),
+        "{:?}",
+        found.report
+    );
     // What everyone may do is no limit.
     let text = "DocumentRoot /srv/www\n<Proxy *>\nOrder deny,allow\nAllow from all\n</Proxy>\n";
     let found = converted(Dialect::Apache, text);
@@ -856,6 +863,8 @@ fn conditions_of_apache_become_rules() {
         [
             "path = \"*\"; if = [\"header User-Agent~*badbot*\"]; deny = [\"all\"]",
             "path = \"*\"; if = [\"header Referer=http://spam.test/*\"]; deny = [\"all\"]",
+            // A refusal whose condition is lost.
+            "path = \"/x\"; deny = [\"all\"]; status = 410",
             "path = \"*\"; allow = [\"all\"]",
         ],
         "{}",
@@ -870,14 +879,14 @@ fn conditions_of_apache_become_rules() {
         "{}",
         found.toml
     );
-    assert!(matches!(fates(&found, 14)[..], [Fate::Open(why)] if why.contains("REMOTE_ADDR")));
+    assert!(matches!(fates(&found, 14)[..], [Fate::Missing(why)] if why.contains("REMOTE_ADDR")));
 }
 
 #[test]
 fn conditions_of_caddy_become_rules() {
     let text = "http://a.test {\nroot * /srv/www\n@bots header User-Agent *bot* *crawl*\nrespond @bots 403\n\
                 @beta {\npath /app/*\nheader Cookie *beta=1*\nnot query plain=*\n}\n\
-                reverse_proxy /app/* 127.0.0.1:1\nreverse_proxy @beta 127.0.0.1:2\n\
+                reverse_proxy /app* 127.0.0.1:1\nreverse_proxy @beta 127.0.0.1:2\n\
                 @old protocol http\nredir @old https://a.test{uri} permanent\n\
                 @get method GET HEAD\nheader @get X-A b\n@who expression {http.x}\nbasic_auth @bots {\n}\n}\n";
     let found = converted(Dialect::Caddy, text);
@@ -908,9 +917,42 @@ fn conditions_of_caddy_become_rules() {
     );
     assert_eq!(tables(site, "header-rule").len(), 2, "{}", found.toml);
     assert!(
-        matches!(fates(&found, 17)[..], [Fate::Open(_)]),
+        matches!(fates(&found, 17)[..], [Fate::Missing(why)] if why.contains("the result denies")),
         "{:?}",
         found.report
+    );
+}
+
+#[test]
+fn caddy_sorts_what_the_first_directive_decides() {
+    let text = "http://a.test {\nroot * /srv/www\nreverse_proxy 127.0.0.1:4000\nroute /grafana/* {\n\
+                reverse_proxy 127.0.0.1:3000\n}\nreverse_proxy /api/* 127.0.0.1:3001\nhandle /h/* {\n\
+                reverse_proxy 127.0.0.1:3002\n}\n@ws header Upgrade websocket\nreverse_proxy @ws 127.0.0.1:3003\n\
+                redir /foo* /x\nredir /foo/bar /y\n}\n";
+    let found = converted(Dialect::Caddy, text);
+    let ports = |site: &str| -> Vec<String> {
+        let all = tables(site, "proxy");
+        all.iter()
+            .map(|rule| rule.split("127.0.0.1:").nth(1).unwrap_or_default()[..4].to_owned())
+            .collect()
+    };
+    assert_eq!(
+        ports(site(&found, None)),
+        ["3002", "3000", "3001", "3003", "4000"],
+        "{}",
+        found.toml
+    );
+    let redirects = tables(site(&found, None), "redirect");
+    assert!(redirects[0].starts_with("from = \"/foo/bar\""), "{redirects:?}");
+    // In a `route`, the order of the file holds.
+    let text = "http://a.test {\nroute {\nreverse_proxy /api/* 127.0.0.1:3001\nreverse_proxy 127.0.0.1:4000\n\
+                reverse_proxy /late/* 127.0.0.1:3002\n}\n}\n";
+    let found = converted(Dialect::Caddy, text);
+    assert_eq!(
+        ports(site(&found, None)),
+        ["3001", "4000", "3002"],
+        "{}",
+        found.toml
     );
 }
 

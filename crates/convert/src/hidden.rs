@@ -1,6 +1,7 @@
 //! Expressions about names that begin with a dot, which Weir hides among files.
 
 use crate::fate::Fate;
+use crate::regex::alternatives;
 
 /// Why such names need no rule.
 pub(crate) const WHY: &str = "names that begin with a dot get 404 unless `hidden` is set";
@@ -57,26 +58,6 @@ fn behind_dot(expression: &str) -> Option<&str> {
                 .strip_prefix('^')
                 .and_then(|rest| rest.strip_prefix(r"/\."))
         })
-}
-
-/// The alternatives of an expression that no group holds.
-fn alternatives(expression: &str) -> impl Iterator<Item = &str> {
-    let (mut depth, mut is_escaped, mut is_class) = (0_usize, false, false);
-    expression.split(move |c| {
-        let was_escaped = std::mem::take(&mut is_escaped);
-        match c {
-            _ if was_escaped => {}
-            '\\' => is_escaped = true,
-            ']' => is_class = false,
-            _ if is_class => {}
-            '[' => is_class = true,
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            '|' => return depth == 0,
-            _ => {}
-        }
-        false
-    })
 }
 
 #[cfg(test)]

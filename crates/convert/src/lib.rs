@@ -8,6 +8,7 @@
 mod access_log;
 mod apache;
 mod caddy;
+mod client_certificates;
 mod condition;
 mod directive;
 mod fastcgi;
@@ -17,12 +18,14 @@ mod fidelity;
 mod files;
 mod hidden;
 mod logs;
+mod loopback;
 mod model;
 mod mounts;
 mod nginx;
 mod pattern;
 mod regex;
 mod report;
+mod rootless;
 mod twins;
 mod upstream;
 mod value;
@@ -116,6 +119,8 @@ pub struct Conversion {
     pub toml: String,
     /// Further files that the TOML file names, relative to it: name and text.
     pub files: Vec<(String, String)>,
+    /// Empty folders that the TOML file names, relative to it: hosts without files have them as their root.
+    pub folders: Vec<String>,
     /// The fate of every directive.
     pub report: Report,
 }
@@ -139,16 +144,23 @@ pub fn convert(
     if dialect != Dialect::Caddy {
         reach_upstreams(&mut server, &main.name, &mut report);
     }
-    if server.top.root.is_none() {
-        server.top.root = root.map(str::to_owned);
-    }
+    loopback::limit(&mut server, &main.name, &mut report);
+    client_certificates::apply(&mut server, &main.name, &mut report);
+    let has_files = dialect != Dialect::Caddy;
+    let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
     reopen(&server, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
     mounts::bound(&mut server, &main.name, &mut report);
     report.sort();
     let toml = write::toml(&server, &report, &main.name);
-    Ok(Conversion { toml, files, report })
+    let folders = needs_folder.then(|| rootless::FOLDER.to_owned());
+    Ok(Conversion {
+        toml,
+        files,
+        folders: folders.into_iter().collect(),
+        report,
+    })
 }
 
 /// Corrects the fates that presume that files answer, where an upstream does.

@@ -6,6 +6,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::pattern::{covers, overlaps};
 use crate::report::At;
+use crate::value::contains;
 use std::collections::BTreeMap;
 
 /// Most paths that a rule for upstreams leaves out.
@@ -28,7 +29,8 @@ pub(crate) struct Server {
     pub(crate) secure: Vec<String>,
     /// Whether clients that name no known host in the handshake are rejected.
     pub(crate) rejects_unknown: bool,
-    /// File of the authorities of client certificates, and whether certificates are optional.
+    /// File of the authorities of client certificates, and whether certificates are optional. [`crate::client_certificates`]
+    /// makes it of what the sites say.
     pub(crate) client_ca: Option<(String, bool)>,
     /// Networks whose peers may name the client.
     pub(crate) trusted: Vec<String>,
@@ -55,10 +57,32 @@ impl Server {
     }
 }
 
+/// Whether clients of a site need a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Certificate {
+    #[default]
+    NotAsked,
+    Optional,
+    Needed,
+}
+
 /// What a site says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Site {
+    /// Where the configuration has the site, and its directive there.
+    pub(crate) at: Option<(At, String)>,
     pub(crate) names: Vec<String>,
+    /// Whether the site serves files although it names no root. Caddy only: all sites of other servers do.
+    pub(crate) has_file_server: bool,
+    /// Whether clients need a certificate, and the file of its authorities.
+    pub(crate) certificate: Certificate,
+    pub(crate) authorities: Option<String>,
+    /// Whether only this machine reaches the addresses of the site.
+    pub(crate) is_local: bool,
+    /// Folder of the pages of logins as TOML. Apache only.
+    pub(crate) tilde: Option<String>,
+    /// Whether a limit on all upstreams is lost, so that the result denies their paths. Apache only.
+    pub(crate) closes_upstreams: bool,
     pub(crate) root: Option<String>,
     pub(crate) mounts: Vec<Mount>,
     /// Files with certificates and their keys.
@@ -200,8 +224,17 @@ impl Site {
 
     /// All access rules: refusals with conditions first, and behind all others what holds for their paths without the conditions.
     pub(crate) fn all_access(&self) -> Vec<Access> {
-        if self.refusals.is_empty() {
-            return self.access.clone();
+        let covers_everything =
+            |rule: &Access| rule.conditions.is_empty() && matches!(&*rule.path, "*" | "/*");
+        // No rule has an effect behind one for all paths, and Weir accepts none there.
+        let reached = |mut rules: Vec<Access>| {
+            let end = rules.iter().position(covers_everything);
+            rules.truncate(end.map_or(rules.len(), |at| at + 1));
+            rules
+        };
+        let closes = |rule: &&Access| covers_everything(rule) && rule.is_for_nobody();
+        if self.refusals.is_empty() || self.access.first().filter(closes).is_some() {
+            return reached(self.access.clone());
         }
         let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
         for refusal in &self.refusals {
@@ -218,18 +251,46 @@ impl Site {
                 });
             }
         }
-        // No rule has an effect behind one for all paths, and one that admits all paths is the last.
-        all.sort_by_key(|rule| rule.conditions.is_empty() && matches!(&*rule.path, "*" | "/*"));
-        all
+        // One that admits all paths is the last.
+        all.sort_by_key(covers_everything);
+        reached(all)
+    }
+
+    /// Admits clients of these networks only, who must also satisfy the other rules.
+    pub(crate) fn admit_only(&mut self, networks: &[&str]) {
+        let only = Access {
+            path: "/*".to_owned(),
+            allow: networks.iter().map(|one| (*one).to_owned()).collect(),
+            ..Access::default()
+        };
+        for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
+            *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
+        }
+        let covers_everything = |rule: &Access| matches!(&*rule.path, "*" | "/*");
+        if !self.access.iter().any(covers_everything) {
+            self.access.push(only);
+        }
+    }
+
+    /// Refuses everyone these paths, whatever other rules say: what limits access to them is lost.
+    pub(crate) fn close(&mut self, paths: &[String]) {
+        for path in paths {
+            let rule = Access::nobody(path);
+            self.access.retain(|known| *known != rule);
+            self.access.insert(0, rule);
+        }
     }
 
     /// Refuses requests for these paths that meet one of the sets of conditions.
     pub(crate) fn refuse(&mut self, path: &str, sets: &Sets, status: u16) {
         for conditions in sets.iter() {
-            self.refusals.push(Access {
+            let rule = Access {
                 conditions: conditions.clone(),
                 ..Access::refusal(path, status)
-            });
+            };
+            if !self.refusals.contains(&rule) {
+                self.refusals.push(rule);
+            }
         }
     }
 
@@ -418,35 +479,27 @@ impl Site {
     /// narrower paths before wider ones. A client must also satisfy the wider rules, as in Caddy.
     ///
     /// # Errors
-    /// Two rules with networks of their own, which Weir cannot require both. The rules are in order all the same.
+    /// Two rules of which a client must satisfy both, and of which Weir has no one rule: nobody is admitted. The rules are in
+    /// order all the same.
     pub(crate) fn order_access(&mut self) -> Result<(), String> {
-        let mut outcome = Ok(());
-        self.join_access();
+        let mut outcome = self.join_access();
         let rules = self.access.clone();
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
+            let path = rule.path.clone();
             for wider in rules
                 .iter()
-                .filter(|wider| wider.path != rule.path && covers(&wider.path, &rule.path))
+                .filter(|wider| wider.path != path && covers(&wider.path, &path))
             {
-                for network in &wider.deny {
-                    if !rule.deny.contains(network) {
-                        rule.deny.push(network.clone());
+                match rule.and(wider) {
+                    Ok(both) => *rule = both,
+                    Err(what) => {
+                        outcome = Err(format!(
+                            "`{}` and `{}` both {what}, and Weir applies one rule; the result denies `{}`",
+                            rule.path, wider.path, rule.path
+                        ));
+                        *rule = Access::nobody(&rule.path);
+                        break;
                     }
-                }
-                if rule.allow.is_empty() {
-                    rule.allow.clone_from(&wider.allow);
-                } else if !wider.allow.is_empty() && wider.allow != rule.allow {
-                    outcome = Err(format!(
-                        "`{}` and `{}` both name networks, and Weir applies those of one rule",
-                        rule.path, wider.path
-                    ));
-                }
-                if rule.htpasswd.is_none() {
-                    rule.htpasswd.clone_from(&wider.htpasswd);
-                    rule.realm.clone_from(&wider.realm);
-                }
-                if rule.auth.is_none() {
-                    rule.auth.clone_from(&wider.auth);
                 }
             }
         }
@@ -458,25 +511,34 @@ impl Site {
         outcome
     }
 
-    /// Makes one rule of those for the same path that a client must all satisfy, where one can say what both say.
-    fn join_access(&mut self) {
+    /// Makes one rule of those for the same path that a client must all satisfy. A refusal of everyone stays a rule of its own.
+    ///
+    /// # Errors
+    /// Two of which Weir has no one rule: nobody is admitted.
+    fn join_access(&mut self) -> Result<(), String> {
+        let mut outcome = Ok(());
         let mut joined: Vec<Access> = Vec::new();
         for rule in std::mem::take(&mut self.access) {
-            let twin = joined
-                .iter_mut()
-                .find(|known| known.path == rule.path && known.has_room_for(&rule));
-            let Some(twin) = twin else {
+            let is_twin = |known: &&mut Access| {
+                known.path == rule.path && !known.is_for_nobody() && !rule.is_for_nobody()
+            };
+            let Some(twin) = joined.iter_mut().find(is_twin) else {
                 joined.push(rule);
                 continue;
             };
-            // One of the two has networks at most.
-            twin.allow.extend(rule.allow);
-            twin.deny.extend(rule.deny);
-            twin.htpasswd = twin.htpasswd.take().or(rule.htpasswd);
-            twin.realm = twin.realm.take().or(rule.realm);
-            twin.auth = twin.auth.take().or(rule.auth);
+            match twin.and(&rule) {
+                Ok(both) => *twin = both,
+                Err(what) => {
+                    outcome = Err(format!(
+                        "two rules for `{}` {what}, and Weir applies one rule; the result denies `{}`",
+                        rule.path, rule.path
+                    ));
+                    *twin = Access::nobody(&rule.path);
+                }
+            }
         }
         self.access = joined;
+        outcome
     }
 
     /// Sets the type of an extension; the last one stays.
@@ -559,14 +621,52 @@ impl Access {
         is_all && self.deny.is_empty() && self.htpasswd.is_none() && self.auth.is_none()
     }
 
-    /// Whether this rule can also say what another one says: neither refuses everyone, and each condition is said once.
-    fn has_room_for(&self, other: &Access) -> bool {
-        let nobody = self.is_for_nobody() || other.is_for_nobody() || self.any || other.any;
-        let networks = |rule: &Access| !rule.allow.is_empty() || !rule.deny.is_empty();
-        !(nobody
-            || networks(self) && networks(other)
-            || self.htpasswd.is_some() && other.htpasswd.is_some()
-            || self.auth.is_some() && other.auth.is_some())
+    /// The rule, for the paths of this one, whose clients satisfy both.
+    ///
+    /// # Errors
+    /// What both say and one rule cannot.
+    fn and(&self, other: &Access) -> Result<Access, &'static str> {
+        let within = |inner: &[String], outer: &[String]| {
+            let is_within = |network: &String| outer.iter().any(|known| contains(known, network));
+            inner.iter().all(is_within)
+        };
+        let allow = match (&self.allow[..], &other.allow[..]) {
+            (own, []) => own.to_vec(),
+            ([], other) => other.to_vec(),
+            (own, other) if within(own, other) => own.to_vec(),
+            (own, other) if within(other, own) => other.to_vec(),
+            _ => return Err("name networks"),
+        };
+        let mut deny = self.deny.clone();
+        deny.extend(
+            other
+                .deny
+                .iter()
+                .filter(|network| !self.deny.contains(network))
+                .cloned(),
+        );
+        // In Weir, the longest prefix decides.
+        let is_denied = |network: &String| deny.iter().any(|known| contains(known, network));
+        let (denied, allow): (Vec<String>, Vec<String>) = allow.into_iter().partition(is_denied);
+        if !denied.is_empty() && allow.is_empty() {
+            deny = vec!["all".to_owned()];
+        }
+        let only = |own: &Option<String>, other: &Option<String>| match (own, other) {
+            (Some(own), Some(other)) if own != other => Err("ask for passwords of their own users"),
+            (own, other) => Ok(own.clone().or_else(|| other.clone())),
+        };
+        let auth = match (&self.auth, &other.auth) {
+            (Some(own), Some(other)) if own != other => return Err("ask a server"),
+            (own, other) => own.clone().or_else(|| other.clone()),
+        };
+        Ok(Access {
+            allow,
+            deny,
+            htpasswd: only(&self.htpasswd, &other.htpasswd)?,
+            realm: self.realm.clone().or_else(|| other.realm.clone()),
+            auth,
+            ..self.clone()
+        })
     }
 
     /// Everyone gets an error for the path: this status if a rule can have it, otherwise 403.
@@ -690,7 +790,68 @@ mod tests {
             ]
         );
         site.access.push(rule("/far/*", &["192.0.2.0/24"], &[], false));
+        site.access.push(rule("/near/*", &["10.1.0.0/16"], &[], false));
         assert!(site.order_access().unwrap_err().contains("`/far/*` and `*`"));
+        let of = |path: &str| site.access.iter().find(|rule| rule.path == path).expect("a rule");
+        assert!(of("/far/*").is_for_nobody());
+        assert_eq!(of("/near/*").allow, ["10.1.0.0/16"]);
+    }
+
+    #[test]
+    fn clients_of_both_rules_are_in_the_networks_of_both() {
+        for (one, other, allow, deny) in [
+            (
+                (&["10.0.0.0/8"][..], &[][..]),
+                (&["10.1.0.0/16"][..], &[][..]),
+                &["10.1.0.0/16"][..],
+                &[][..],
+            ),
+            (
+                (&[], &["192.0.2.1"]),
+                (&[], &["192.0.2.2"]),
+                &[],
+                &["192.0.2.1", "192.0.2.2"],
+            ),
+            (
+                (&["10.0.0.0/8"], &[]),
+                (&[], &["10.1.0.0/16"]),
+                &["10.0.0.0/8"],
+                &["10.1.0.0/16"],
+            ),
+            // The longest prefix decides, so a network within a denied one is left out.
+            (
+                (&["10.1.0.0/16", "192.0.2.1"], &[]),
+                (&[], &["10.0.0.0/8"]),
+                &["192.0.2.1"],
+                &["10.0.0.0/8"],
+            ),
+            ((&["10.1.0.0/16"], &[]), (&[], &["10.0.0.0/8"]), &[], &["all"]),
+        ] {
+            let both = rule("/a", one.0, one.1, false).and(&rule("/*", other.0, other.1, false));
+            assert_eq!(both, Ok(rule("/a", allow, deny, false)), "{one:?} {other:?}");
+        }
+        let far = rule("/a", &["10.0.0.0/8"], &[], false).and(&rule("/*", &["192.0.2.1"], &[], false));
+        assert_eq!(far, Err("name networks"));
+    }
+
+    #[test]
+    fn a_closed_path_has_no_rule_before_it_and_none_has_one_behind_all_paths() {
+        let mut site = Site {
+            access: vec![
+                rule("/a/*", &["all"], &[], false),
+                rule("/*", &["all"], &[], false),
+            ],
+            ..Site::default()
+        };
+        site.access.push(rule("/b/*", &["all"], &[], false));
+        assert_eq!(site.all_access().len(), 2, "the last one is never reached");
+        site.refuse("/c/*", &Sets::one("header x"), 403);
+        site.close(&["/a/*".to_owned()]);
+        let rules = site.all_access();
+        let first = rules.iter().find(|rule| rule.path == "/a/*").expect("a rule");
+        assert!(first.is_for_nobody());
+        site.close(&["/*".to_owned()]);
+        assert_eq!(site.all_access(), [Access::nobody("/*")]);
     }
 
     #[test]
@@ -788,6 +949,15 @@ mod tests {
             ..rule("*", &["10.0.0.0/8"], &[], true)
         };
         assert_eq!(site.access, [joined]);
+        // Two that a client cannot both satisfy by one rule.
+        let mut strict = site.clone();
+        strict.access.push(Access {
+            htpasswd: Some("others".to_owned()),
+            ..rule("*", &[], &[], false)
+        });
+        let why = strict.order_access().unwrap_err();
+        assert!(why.contains("two rules for `*` ask for passwords"), "{why}");
+        assert!(strict.access[0].is_for_nobody() && strict.all_access().len() == 1);
         // A refusal stays a rule of its own.
         site.access.push(rule("*", &[], &["all"], false));
         assert_eq!(site.order_access(), Ok(()));

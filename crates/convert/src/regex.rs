@@ -135,6 +135,119 @@ pub(crate) fn read_redirect(expression: &str) -> Result<Read, String> {
         .map_err(|why| no_pattern(expression, &why))
 }
 
+/// Patterns that match all paths that the expression matches, and others. Empty: only one for all paths does.
+pub(crate) fn around(expression: &str) -> Vec<String> {
+    let mut patterns: Vec<String> = Vec::new();
+    for alternative in alternatives(expression) {
+        let Some(pattern) = around_one(alternative) else {
+            return Vec::new();
+        };
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    match patterns.len() <= PATTERNS_MAX && expression.len() <= EXPRESSION_MAX {
+        true => patterns,
+        false => Vec::new(),
+    }
+}
+
+/// The alternatives of an expression that no group holds.
+pub(crate) fn alternatives(expression: &str) -> impl Iterator<Item = &str> {
+    let (mut depth, mut is_escaped, mut is_class) = (0_usize, false, false);
+    expression.split(move |c| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match c {
+            _ if was_escaped => {}
+            '\\' => is_escaped = true,
+            ']' => is_class = false,
+            _ if is_class => {}
+            '[' => is_class = true,
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' => return depth == 0,
+            _ => {}
+        }
+        false
+    })
+}
+
+/// The pattern around one alternative: the text at its beginning and the text at its end. `None`: it has neither.
+fn around_one(alternative: &str) -> Option<String> {
+    let (starts, text) = match alternative.strip_prefix('^') {
+        Some(text) => (true, text),
+        None => (false, alternative),
+    };
+    // Characters that the path has once, and what else it may have.
+    let mut atoms: Vec<Option<char>> = Vec::new();
+    let (mut ends, mut depth, mut is_class) = (false, 0_usize, false);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        ends = false;
+        match c {
+            '\\' => {
+                let escaped = chars.next()?;
+                // Others, such as `\x41`, have more characters.
+                if !escaped.is_ascii_punctuation() && !"dDwWsSbB".contains(escaped) {
+                    return None;
+                }
+                let is_literal = depth == 0 && !is_class && escaped.is_ascii_punctuation();
+                atoms.push(is_literal.then_some(escaped));
+            }
+            ']' if is_class => is_class = false,
+            // A class of a name, as `[:alpha:]`.
+            '[' if is_class => return None,
+            _ if is_class => {}
+            '[' => {
+                let inside = chars.as_str();
+                if inside.starts_with(']') || inside.starts_with("^]") {
+                    return None;
+                }
+                is_class = true;
+                atoms.push(None);
+            }
+            '(' => {
+                let kind = chars.as_str().strip_prefix('?');
+                if kind.is_some_and(|kind| !kind.starts_with([':', '!', '=', '<', 'i', 'P'])) {
+                    return None;
+                }
+                depth += 1;
+                atoms.push(None);
+            }
+            ')' => depth = depth.checked_sub(1)?,
+            _ if depth > 0 => {}
+            '$' => ends = true,
+            '^' | '.' | '|' => atoms.push(None),
+            // It is about the atom before it, and its numbers are text.
+            '*' | '+' | '?' => atoms.last_mut().map(|last| *last = None)?,
+            '{' => {
+                atoms.last_mut().map(|last| *last = None)?;
+                while chars.next()? != '}' {}
+            }
+            c => atoms.push(Some(c)),
+        }
+    }
+    if depth > 0 || is_class {
+        return None;
+    }
+    let literal = |atom: &Option<char>| *atom;
+    let front: String = match starts {
+        true => atoms.iter().map_while(literal).collect(),
+        false => String::new(),
+    };
+    let rest = &atoms[front.chars().count()..];
+    let mut back: Vec<char> = match ends {
+        true => rest.iter().rev().map_while(literal).collect(),
+        false => Vec::new(),
+    };
+    back.reverse();
+    let back: String = back.into_iter().collect();
+    let is_narrow = |pattern: &String| !matches!(&**pattern, "*" | "/*");
+    pattern(&format!("{front}*{back}"))
+        .or_else(|| pattern(&format!("{front}*")))
+        .filter(is_narrow)
+}
+
 /// Patterns with any number of stars that together match the values which the expression matches.
 ///
 /// # Errors
@@ -610,6 +723,36 @@ fn append(parts: &mut Vec<Part>, next: &[Part]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_around_an_expression_matches_all_its_paths() {
+        for (expression, expected) in [
+            (r"^/(\d+)/secret$", &["/*/secret"][..]),
+            (r"^/admin/\d+", &["/admin/*"]),
+            (r"^/a?b/[0-9]+$", &[]),
+            (r"^/ab*c/", &["/a*"]),
+            (r"^/ab+/c", &["/a*"]),
+            (r"^/ab{2}/c", &["/a*"]),
+            (r"\.(\w+)\.bak$", &["*.bak"]),
+            (r"^/x\.y/(a|b)\d/z$", &["/x.y/*/z"]),
+            (r"^/x/\d|\.[a-z]+\.old$", &["/x/*", "*.old"]),
+            // One alternative may be anywhere.
+            (r"^/x/\d|secret", &[]),
+            (r"^/[^/]+/[]a]b$", &[]),
+            (r"^/[[:alpha:]]+/b$", &[]),
+            (r"^/a/\x41$", &[]),
+            (r"^/a/(?x) b$", &[]),
+            (r"^/(?!a)b/\d$", &[]),
+            (r"^/(\d+)$", &[]),
+            (r"^/(\d+)/admin", &[]),
+            (r"secret", &[]),
+            (r"^/a(b", &[]),
+            (r"^/my files/(\d+)/x$", &[]),
+            (r"^/a/(\d+)/b c$", &["/a/*"]),
+        ] {
+            assert_eq!(around(expression), expected, "{expression}");
+        }
+    }
 
     #[test]
     fn expressions_become_patterns() {

@@ -91,6 +91,30 @@ pub(crate) fn network(text: &str) -> Option<String> {
     Some(masked)
 }
 
+/// Whether a network in Weir's spelling contains all of another one.
+pub(crate) fn contains(outer: &str, inner: &str) -> bool {
+    if outer == "all" || outer == inner {
+        return true;
+    }
+    // The bits of the address, how many there are, and how many of them count.
+    let read = |text: &str| -> Option<(u128, u32, u32)> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+            None => (text, None),
+        };
+        let (address, width) = match address.parse().ok()? {
+            IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
+            IpAddr::V6(ip) => (u128::from(ip), 128),
+        };
+        Some((address, width, bits.unwrap_or(width)))
+    };
+    let (Some((start, width, bits)), Some((address, other, more))) = (read(outer), read(inner)) else {
+        return false;
+    };
+    let rest = width.saturating_sub(bits);
+    width == other && bits <= more && (start ^ address).checked_shr(rest).unwrap_or(0) == 0
+}
+
 /// Whether a text is a host name for `names`.
 pub(crate) fn is_host_name(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
@@ -187,6 +211,28 @@ mod tests {
             ("localhost", None),
         ] {
             assert_eq!(network(text).as_deref(), network_of, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_network_contains_those_with_its_prefix() {
+        for (outer, inner, expected) in [
+            ("all", "192.0.2.7", true),
+            ("all", "unix", true),
+            ("10.0.0.0/8", "10.1.0.0/16", true),
+            ("10.0.0.0/8", "10.0.0.0/8", true),
+            ("10.0.0.0/8", "11.0.0.0/16", false),
+            ("10.1.0.0/16", "10.0.0.0/8", false),
+            ("0.0.0.0/0", "192.0.2.7", true),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("::/0", "2001:db8::1", true),
+            ("2001:db8::/32", "2001:db8:1::/48", true),
+            ("192.0.2.7", "192.0.2.7", true),
+            ("192.0.2.7", "192.0.2.8", false),
+            ("10.0.0.0/8", "all", false),
+            ("unix", "10.0.0.1", false),
+        ] {
+            assert_eq!(contains(outer, inner), expected, "{outer} {inner}");
         }
     }
 

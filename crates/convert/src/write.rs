@@ -4,6 +4,7 @@ use crate::fate::Fate;
 use crate::logs;
 use crate::model::{Access, Limit, Mount, Proxy, Server, Site};
 use crate::report::Report;
+use crate::rootless;
 use crate::value::{list, quote};
 use core::fmt::Write as _;
 
@@ -104,7 +105,11 @@ fn listener(out: &mut String, server: &Server) {
 /// The keys of a site. A host inherits from `top`, so it also states that it lacks what the top level has.
 fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
     if let Some(root) = &site.root {
-        let _ = writeln!(out, "root = {}", quote(root));
+        let note = match root == rootless::FOLDER {
+            true => " # an empty folder, so that no files of another host are sent",
+            false => "",
+        };
+        let _ = writeln!(out, "root = {}{note}", quote(root));
     }
     let inherits = |is_set: bool| top.is_some() && is_set;
     if !site.index.is_empty() {
@@ -133,6 +138,13 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
         }
         (None, Some(_)) => out.push_str("spa-fallback = false\n"),
         (None, None) => {}
+    }
+    match (&site.tilde, top.and_then(|top| top.tilde.as_ref())) {
+        (Some(own), above) if above != Some(own) => {
+            let _ = writeln!(out, "tilde = {own}");
+        }
+        (None, Some(_)) => out.push_str("tilde = false\n"),
+        _ => {}
     }
     if !site.header.is_empty() {
         let _ = writeln!(out, "header = {}", list(&site.header));

@@ -1,6 +1,7 @@
 //! Apache httpd: from virtual hosts or a `.htaccess` to the model. This file reads servers, virtual hosts and sections.
 
 mod condition;
+mod networks;
 mod parse;
 mod rewrite;
 mod site;
@@ -10,7 +11,7 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Proxy, Redirect, Server, Site};
+use crate::model::{Access, Certificate, Proxy, Redirect, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::value::{is_host_name, network, quote, seconds};
 use rewrite::Wishes;
@@ -34,11 +35,14 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         )
     });
     let mut balancers = BTreeMap::new();
+    let mut closes_upstreams = false;
     for section in tree.iter().filter(|one| lower(one) == "<proxy") {
         balancer(section, &mut balancers, report);
+        closes_upstreams |= section.inner().iter().any(limits_proxies);
     }
     let mut listens = Vec::new();
     let mut top = Host::default();
+    top.site.closes_upstreams = closes_upstreams;
     let mut hosts = Vec::new();
     let (blocks, plain): (Vec<&Directive>, Vec<&Directive>) =
         tree.iter().partition(|one| lower(one) == "<virtualhost");
@@ -71,6 +75,10 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         };
         let root = block.inner().iter().find(|one| lower(one) == "documentroot");
         one.site.root = root.map_or_else(|| top.site.root.clone(), |root| Some(folder(root)));
+        one.site.closes_upstreams = closes_upstreams;
+        one.site.tilde.clone_from(&top.site.tilde);
+        one.site.certificate = top.site.certificate;
+        one.site.authorities.clone_from(&top.site.authorities);
         site::mounts(block.inner(), &mut one.site);
         let mut reading = Report::default();
         let mut main = Context {
@@ -102,6 +110,9 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         let inherited = std::mem::take(&mut one.site.redirects);
         let rest = host(block.inner(), &mut one, &mut server, None, &mut cx);
         one.site.log = one.site.log.or_else(|| top.site.log.clone());
+        if !one.is_secure {
+            one.site.certificate = Certificate::NotAsked;
+        }
         site::read(&rest, &Folder::root(), &mut one.site, &mut one.wishes, &mut cx);
         for rule in inherited {
             let is_known = |known: &Redirect| known.from == rule.from && known.conditions.is_empty();
@@ -152,7 +163,9 @@ fn limits_proxies(directive: &Directive) -> bool {
 /// The fate of a directive in `<Proxy>`.
 fn of_proxies(directive: &Directive) -> Fate {
     match limits_proxies(directive) {
-        true => Fate::open("Weir limits access by path, not by upstream; write an access rule for the paths"),
+        true => Fate::missing(
+            "Weir limits access by path, not by upstream; the result denies the paths of all upstreams",
+        ),
         false => Fate::unneeded("Weir proxies the paths of its rules only"),
     }
 }
@@ -307,21 +320,23 @@ fn host(
                 )
             }
             "sslcacertificatefile" => {
-                let is_optional = server
-                    .client_ca
-                    .as_ref()
-                    .is_some_and(|(_, is_optional)| *is_optional);
-                server.client_ca = Some((arg.to_owned(), is_optional));
+                host.site.authorities = Some(arg.to_owned());
                 Fate::changed("for all hosts: Weir asks for a certificate before it knows the host")
             }
-            "sslverifyclient" => match (arg.to_ascii_lowercase().as_str(), &mut server.client_ca) {
-                ("none", _) => Fate::unneeded("clients are not asked for certificates"),
-                ("require", Some(_)) => Fate::Carried,
-                ("optional", Some((_, is_optional))) => {
-                    *is_optional = true;
+            "sslverifyclient" => match arg.to_ascii_lowercase().as_str() {
+                "none" => {
+                    host.site.certificate = Certificate::NotAsked;
+                    Fate::unneeded("clients are not asked for certificates")
+                }
+                "require" => {
+                    host.site.certificate = Certificate::Needed;
                     Fate::Carried
                 }
-                _ => Fate::open("`SSLCACertificateFile` is not before it"),
+                "optional" => {
+                    host.site.certificate = Certificate::Optional;
+                    Fate::Carried
+                }
+                _ => Fate::open("Weir rejects certificates of authorities that it does not know"),
             },
             "sslprotocol" => {
                 Fate::unneeded("Weir speaks TLS 1.2 and 1.3; `crypto = \"modern\"` leaves only 1.3")
@@ -348,10 +363,12 @@ fn host(
             },
             "protocols" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
             "userdir" if arg.eq_ignore_ascii_case("disabled") => {
+                host.site.tilde = None;
                 Fate::unneeded("without `tilde`, there are no pages of logins")
             }
             "userdir" if directive.args.len() == 1 && !arg.starts_with('/') && !arg.contains('*') => {
-                once(server, "tilde", &format!("{{ directory = {} }}", quote(arg)))
+                host.site.tilde = Some(format!("{{ directory = {} }}", quote(arg)));
+                Fate::Carried
             }
             _ => {
                 rest.push(directive.clone());
@@ -446,6 +463,24 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             list.push(at);
         }
     }
+    let is_loopback = |text: &str| {
+        let at = address(&text.replace("localhost", "127.0.0.1"))?;
+        let is_of_machine = |at: &str| {
+            at.parse::<std::net::SocketAddr>()
+                .ok()
+                .map(|at| at.ip().is_loopback())
+        };
+        // An address of all interfaces is that of `Listen`.
+        let port = at.strip_prefix(':').map(|port| format!(":{port}"));
+        match port {
+            None => is_of_machine(&at),
+            Some(port) => {
+                let mut said = listens.iter().filter(|listen| listen.ends_with(&port)).peekable();
+                said.peek()?;
+                Some(said.all(|listen| is_of_machine(listen) == Some(true)))
+            }
+        }
+    };
     let is_alone = hosts.is_empty();
     let mut wished: Vec<Site> = Vec::new();
     let mut secures = top.wishes.secures;
@@ -506,6 +541,8 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
         }
         answers_clear |= !host.is_secure && !host.wishes.secures;
         let mut site = host.site;
+        let mut addresses = host.addresses.iter();
+        site.is_local = !host.addresses.is_empty() && addresses.all(|text| is_loopback(text) == Some(true));
         // Of two virtual hosts for one name, that with TLS is its site, wherever it is in the file.
         if !host.is_secure {
             let twins = crate::twins::leave(&mut site.names, &secure_names);
@@ -538,6 +575,11 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
         );
     }
     for (at, site) in &mut sites {
+        if site.closes_upstreams {
+            let paths = site.proxies.iter().map(|rule| Access::nobody(&rule.path));
+            let closed: Vec<Access> = paths.collect();
+            site.access.extend(closed);
+        }
         site.order_sections();
         if let Err(why) = upstream::finish(site) {
             report.add(at, "RewriteRule", Fate::missing(why));
@@ -558,11 +600,17 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
     }
 }
 
+/// A virtual host, as reports show it.
+fn shown(site: &Site) -> String {
+    format!("<VirtualHost {}>", site.names.join(" "))
+}
+
 /// The first virtual host answers unknown hosts, as in Apache.
 fn place(sites: Vec<(At, Site)>, wished: Vec<Site>, server: &mut Server, report: &mut Report) {
     let mut known: Vec<String> = Vec::new();
     let mut sites = sites.into_iter();
-    if let Some((_, mut top)) = sites.next() {
+    if let Some((at, mut top)) = sites.next() {
+        top.at = Some((at, shown(&top)));
         known.append(&mut top.names);
         server.top = top;
     }
@@ -583,7 +631,8 @@ fn place(sites: Vec<(At, Site)>, wished: Vec<Site>, server: &mut Server, report:
         if !is_redirect {
             site.names.retain(|name| !known.contains(name));
         }
-        let shown = format!("<VirtualHost {}>", site.names.join(" "));
+        let shown = shown(&site);
+        site.at = Some((at.clone(), shown.clone()));
         if site.names.is_empty() {
             for pair in site.certificates {
                 if !server.top.certificates.contains(&pair) {

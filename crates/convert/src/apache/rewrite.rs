@@ -361,19 +361,32 @@ fn refuse(
         return hidden::fate(expression, false);
     }
     let asked = match condition::read(conditions) {
-        Ok(asked) if asked.except.is_empty() => asked,
+        Ok(asked) if asked.except.is_empty() => Ok(asked),
         Ok(_) => {
-            return Fate::open("an access rule of Weir leaves out no paths; write a rule for them before it");
+            Err("an access rule of Weir leaves out no paths; write a rule for them before it".to_owned())
         }
-        Err(why) => return Fate::open(why),
+        Err(why) => Err(why),
     };
     let paths = match is_everything(expression) {
         true => Ok(vec!["*".to_owned()]),
         false => patterns(expression, is_htaccess).map(Read::patterns),
     };
-    let paths = match paths {
-        Ok(paths) => paths,
-        Err(why) => return Fate::open(why),
+    let (asked, paths) = match (asked, paths) {
+        (Ok(asked), Ok(paths)) => (asked, paths),
+        (asked, paths) => {
+            let why = asked
+                .err()
+                .or_else(|| paths.as_ref().err().cloned())
+                .unwrap_or_default();
+            let around = paths.unwrap_or_else(|_| regex::around(&anchored(expression, is_htaccess)));
+            // A rule that is lost closes its paths, but not a whole site.
+            if around.is_empty() || around.iter().any(|path| matches!(&**path, "*" | "/*")) {
+                return Fate::open(why);
+            }
+            site.access
+                .extend(around.iter().map(|path| Access::refusal(path, status)));
+            return Fate::missing(format!("{why}; the result denies `{}`", around.join("`, `")));
+        }
     };
     for path in &paths {
         match asked.is_about_paths() {

@@ -1,7 +1,9 @@
 //! What a virtual host, a section or a `.htaccess` says about files, as rules of a site.
 
+use super::networks;
 use super::rewrite::{self, Wishes};
 use super::upstream;
+use crate::condition::Sets;
 use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
@@ -11,7 +13,7 @@ use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::report::Report;
 use crate::upstream::address;
-use crate::value::{field, is_site_path, network, seconds};
+use crate::value::{field, is_site_path, seconds};
 use std::collections::BTreeMap;
 
 /// Why a section has no paths: its folder is not that of the site.
@@ -70,7 +72,26 @@ struct Level {
     needs_user: bool,
     any: bool,
     is_said: bool,
+    /// Whether the level is about the whole site.
+    is_site: bool,
+    /// Whether clients of networks in `Require` need no password.
+    is_network_enough: bool,
+    /// Whether `Require` and `Allow` admit everyone.
+    is_granted: bool,
+    allows_all: bool,
+    /// Whether a line `Require` or `Allow` is lost. Others of the level still admit their clients.
+    is_lost: bool,
+    has_lost_allow: bool,
+    /// Whether a line that all clients must satisfy is lost, so that nobody is admitted.
+    is_closed: bool,
+    /// Whether users are known by something else than a file of passwords.
+    is_foreign: bool,
+    /// Whether clients in cleartext are refused.
+    needs_tls: bool,
 }
+
+/// What follows the reason why a limit is lost.
+const DENIED: &str = "the result denies these paths";
 
 /// Reads directives about these paths.
 pub(super) fn read(
@@ -87,6 +108,7 @@ pub(super) fn read(
         realm: last(block, "authname")
             .map(|one| one.args.join(" "))
             .or_else(|| folder.realm.clone()),
+        is_site: folder.is_root(),
         ..Level::default()
     };
     let inside = Folder {
@@ -102,11 +124,7 @@ pub(super) fn read(
     let mut sections: Vec<&Directive> = Vec::new();
     for directive in block {
         match directive.name.starts_with('<') {
-            // Lines `Require` are alternatives without a group, too.
-            true if directive.name.eq_ignore_ascii_case("<requireany") => {
-                cx.report.add(&directive.at, &directive.shown(), Fate::Carried);
-                rest.extend(directive.inner());
-            }
+            true if is_group(directive) => group(directive, &mut rest, &mut level, cx),
             true => sections.push(directive),
             false => rest.push(directive),
         }
@@ -154,6 +172,50 @@ pub(super) fn read(
         cx.report.add(&first.at, "ProxyPass", Fate::missing(why));
     }
     level.finish(folder, site);
+}
+
+/// Whether a section is a group of lines `Require`.
+fn is_group(section: &Directive) -> bool {
+    let names = ["<requireany", "<requireall", "<requirenone"];
+    names.iter().any(|name| section.name.eq_ignore_ascii_case(name))
+}
+
+/// Reads a group of lines `Require` at the top of a level, if it says what lines without a group do: alternatives, or clients
+/// that are left out of everyone. Others are lost.
+fn group<'d>(section: &'d Directive, rest: &mut Vec<&'d Directive>, level: &mut Level, cx: &mut Context<'_>) {
+    let begins = |one: &Directive, words: &[&str]| {
+        let args = one.args.iter().map(|arg| arg.to_ascii_lowercase());
+        one.name.eq_ignore_ascii_case("require")
+            && args.clone().count() >= words.len()
+            && args.zip(words).all(|(arg, word)| arg == *word)
+    };
+    let inner = section.inner();
+    let is_plain = match section.name.to_ascii_lowercase().as_str() {
+        "<requireany" => true,
+        "<requireall" => inner
+            .iter()
+            .all(|one| begins(one, &["all", "granted"]) || begins(one, &["not"])),
+        _ => false,
+    };
+    if !is_plain {
+        level.is_said = true;
+        level.is_closed = true;
+        let why = format!("the converter reads `Require` without groups; {DENIED}");
+        return section.note_all(&Fate::missing(why), cx.report);
+    }
+    cx.report.add(&section.at, &section.shown(), Fate::Carried);
+    for one in inner {
+        match is_group(one) {
+            true => {
+                level.is_said = true;
+                level.is_lost = true;
+                let why = "the converter reads groups of `Require` that are not within each other; the result admits none of \
+                           its clients";
+                one.note_all(&Fate::missing(why), cx.report);
+            }
+            false => rest.push(one),
+        }
+    }
 }
 
 /// The last directive of a name.
@@ -356,13 +418,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
                 section.note_all(&Fate::unneeded(hidden::WHY), cx.report);
                 return;
             }
-            arg => {
-                // The expression is about the name alone, so it begins behind a slash.
-                let text = arg
-                    .strip_prefix('^')
-                    .map_or_else(|| arg.to_owned(), |rest| format!("/{rest}"));
-                from_regex(&text)
-            }
+            arg => from_regex(&as_path(arg)),
         },
         "<files" if arg.starts_with(".") => {
             section.note_all(&Fate::unneeded(hidden::WHY), cx.report);
@@ -375,13 +431,6 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
                 format!("*/{arg}")
             };
             pattern(&text).into_iter().collect()
-        }
-        "<requireall" | "<requirenone" => {
-            section.note_all(
-                &Fate::open("the converter reads `Require` without groups"),
-                cx.report,
-            );
-            return;
         }
         "<limitexcept" | "<limit" => {
             let why = "files have GET, HEAD and OPTIONS only";
@@ -402,7 +451,31 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
     };
     if patterns.is_empty() {
         let why = refused.unwrap_or_else(|| format!("`{arg}` is no path pattern below the root"));
-        note_refused(section, &why, cx.report);
+        if matches!(name.as_str(), "<proxy" | "<proxymatch") && limits(section).is_some() {
+            site.closes_upstreams = true;
+            let why =
+                "Weir limits access by path, not by upstream; the result denies the paths of all upstreams";
+            return section.note_all(&Fate::missing(why), cx.report);
+        }
+        let denied = match name.as_str() {
+            "<locationmatch" => in_place_of(section, regex::around(arg), folder),
+            "<filesmatch" if folder.is_root() => in_place_of(section, regex::around(&as_path(arg)), folder),
+            name if ["<location", "<files", "<directory"]
+                .iter()
+                .any(|kind| name.starts_with(kind)) =>
+            {
+                in_place_of(section, Vec::new(), folder)
+            }
+            _ => Vec::new(),
+        };
+        match denied.is_empty() {
+            true => note_refused(section, &why, cx.report),
+            false => {
+                let why = format!("{why}; the result denies `{}`", denied.join("`, `"));
+                section.note_all(&Fate::missing(why), cx.report);
+                site.access.extend(denied.iter().map(|path| Access::nobody(path)));
+            }
+        }
         return;
     }
     let fate = differs.map_or(Fate::Carried, Fate::changed);
@@ -414,6 +487,50 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         ..folder.clone()
     };
     read(section.inner(), &inner, site, wishes, cx);
+}
+
+/// An expression about the name of a file as one about the path, in which the name begins behind a slash.
+fn as_path(expression: &str) -> String {
+    let rest = expression.strip_prefix('^');
+    rest.map_or_else(|| expression.to_owned(), |rest| format!("/{rest}"))
+}
+
+/// What a section does to clients, the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Limit {
+    /// It refuses all.
+    Refusal,
+    /// It admits some.
+    Check,
+}
+
+/// The strongest limit that a section sets.
+fn limits(section: &Directive) -> Option<Limit> {
+    let inner = section.inner().iter();
+    let each = inner.filter_map(|one| {
+        let words: Vec<String> = one.args.iter().map(|arg| arg.to_ascii_lowercase()).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match (one.name.to_ascii_lowercase().as_str(), &words[..]) {
+            ("require", ["all", "granted"]) => None,
+            ("require", ["all", "denied"]) | ("deny", ["from", "all"]) => Some(Limit::Refusal),
+            ("require" | "deny" | "sslrequire", _) | ("sslverifyclient", ["require"]) => Some(Limit::Check),
+            ("allow", ["from", rest @ ..]) if rest != ["all"] => Some(Limit::Check),
+            ("<limit" | "<limitexcept" | "<if" | "<elseif" | "<else", _) => None,
+            (name, _) if name.starts_with('<') => limits(one),
+            _ => None,
+        }
+    });
+    each.max()
+}
+
+/// The paths to deny in place of a section without patterns, given those around its expression. What only refuses all clients
+/// does not close everything around it.
+fn in_place_of(section: &Directive, narrow: Vec<String>, folder: &Folder) -> Vec<String> {
+    match limits(section) {
+        None => Vec::new(),
+        Some(Limit::Check) if narrow.is_empty() => folder.patterns.clone(),
+        Some(_) => narrow,
+    }
 }
 
 /// Whether a directive is about field lines alone.
@@ -456,6 +573,17 @@ pub(super) fn is_limit(directive: &Directive) -> bool {
     limits.contains(&name.as_str()) && !directive.shown().to_ascii_lowercase().contains("granted")
 }
 
+/// The fate of a line that refuses some clients, and is lost. It closes its paths, but not a whole site.
+fn refusal(level: &mut Level, why: &str) -> Fate {
+    match level.is_site {
+        true => Fate::open(why),
+        false => {
+            level.is_closed = true;
+            Fate::missing(format!("{why}; {DENIED}"))
+        }
+    }
+}
+
 fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> {
     let words: Vec<String> = directive
         .args
@@ -463,22 +591,19 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
         .map(|arg| arg.to_ascii_lowercase())
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let networks = |texts: &[&str], list: &mut Vec<String>| {
-        let mut others = Vec::new();
-        for text in texts {
-            match network(text) {
-                Some(network) => list.push(network),
-                None => others.push((*text).to_owned()),
-            }
-        }
-        match others.is_empty() {
-            true => Fate::Carried,
-            false => Fate::open(format!("{} is not a network in Weir", others.join(", "))),
-        }
+    let read = |texts: &[&str], list: &mut Vec<String>| -> Vec<String> {
+        let (known, others): (Vec<_>, Vec<_>) = texts
+            .iter()
+            .map(|text| (text, networks::of(text)))
+            .partition(|(_, found)| found.is_some());
+        list.extend(known.into_iter().filter_map(|(_, network)| network));
+        others.into_iter().map(|(text, _)| (*text).to_owned()).collect()
     };
+    let lost = |why: &str| Fate::missing(format!("{why}; {DENIED}"));
     Some(match (name, words.as_slice()) {
         ("require", ["all", "granted"]) => {
             level.is_said = true;
+            level.is_granted = true;
             Fate::Carried
         }
         ("require", ["all", "denied"]) | ("deny", ["from", "all"]) => {
@@ -488,15 +613,35 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
         }
         ("require", ["ip", rest @ ..]) | ("allow", ["from", rest @ ..]) if rest != ["all"] => {
             level.is_said = true;
-            networks(rest, &mut level.allow)
+            let others = read(rest, &mut level.allow);
+            match name {
+                "require" => {
+                    level.is_network_enough = true;
+                    level.is_lost |= !others.is_empty();
+                }
+                _ => level.has_lost_allow |= !others.is_empty(),
+            }
+            match others.is_empty() {
+                true => Fate::Carried,
+                false => Fate::missing(format!(
+                    "{} is not a network in Weir; the result admits no client by it",
+                    others.join(", ")
+                )),
+            }
         }
         ("require", ["not", "ip", rest @ ..]) | ("deny", ["from", rest @ ..]) => {
             level.is_said = true;
-            networks(rest, &mut level.deny)
+            let others = read(rest, &mut level.deny);
+            match others.is_empty() {
+                true => Fate::Carried,
+                false => refusal(level, &format!("{} is not a network in Weir", others.join(", "))),
+            }
         }
         ("require", ["local"]) => {
             level.is_said = true;
-            networks(&["127.0.0.0/8", "::1"], &mut level.allow)
+            level.is_network_enough = true;
+            level.allow.extend(["127.0.0.0/8".to_owned(), "::1".to_owned()]);
+            Fate::Carried
         }
         ("require", ["valid-user"]) => {
             level.is_said = true;
@@ -510,12 +655,36 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
         }
         ("require", ["user", ..]) => {
             level.is_said = true;
-            level.needs_user = true;
-            Fate::open("Weir admits every user of the file; make a file with these users")
+            level.is_lost = true;
+            Fate::missing(
+                "Weir admits every user of a file, so the result admits none here; make a file with these users, and write \
+                 `htpasswd`",
+            )
         }
-        ("require", _) => Fate::open("Weir admits clients by network and password only"),
+        ("require", ["not", ..]) => {
+            level.is_said = true;
+            refusal(level, "Weir admits clients by network and password only")
+        }
+        ("require", _) => {
+            level.is_said = true;
+            level.is_lost = true;
+            Fate::missing(
+                "Weir admits clients by network and password only, so the result admits no client by this line",
+            )
+        }
+        ("sslrequiressl", _) => {
+            level.needs_tls = true;
+            Fate::Carried
+        }
+        ("sslrequire", _) | ("sslverifyclient", ["require"]) => {
+            level.is_said = true;
+            level.is_closed = true;
+            lost("Weir asks for certificates of clients before it knows host and path")
+        }
+        ("sslverifyclient", _) => Fate::unneeded("clients need no certificate here"),
         ("allow", ["from", "all"]) => {
             level.is_said = true;
+            level.allows_all = true;
             Fate::Carried
         }
         ("order", _) => Fate::changed("the longest matching network decides, not the order"),
@@ -524,16 +693,27 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
             Fate::Carried
         }
         ("authtype", ["basic"]) => Fate::Carried,
-        ("authtype", _) => Fate::open("Weir asks for passwords with Basic authentication only"),
+        ("authtype", ["none"]) => Fate::Carried,
+        ("authtype", _) => {
+            level.is_foreign = true;
+            Fate::missing(
+                "Weir asks for passwords with Basic authentication only, so the result admits no user here",
+            )
+        }
         // Read before the sections of the block.
         ("authname", _) => Fate::Carried,
         ("authuserfile", _) => Fate::changed(
             "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
         ),
         ("authbasicprovider", ["file"]) => Fate::Carried,
-        ("authbasicprovider" | "authgroupfile" | "authdigestprovider" | "authldapurl", _) => {
-            Fate::open("users are in a file of names and hashes")
+        ("authbasicprovider", words) if words.contains(&"file") => {
+            Fate::missing("users are in a file of names and hashes; the result admits no others")
         }
+        ("authbasicprovider" | "authdigestprovider" | "authldapurl", _) => {
+            level.is_foreign = true;
+            Fate::missing("users are in a file of names and hashes, so the result admits no user here")
+        }
+        ("authgroupfile", _) => Fate::missing("Weir has no groups of users"),
         _ => return None,
     })
 }
@@ -541,22 +721,39 @@ fn access(directive: &Directive, name: &str, level: &mut Level) -> Option<Fate> 
 impl Level {
     /// Puts the rule for this level into the site.
     fn finish(mut self, folder: &Folder, site: &mut Site) {
+        if self.needs_tls {
+            for path in &folder.patterns {
+                site.refuse(path, &Sets::one("scheme http"), 403);
+            }
+        }
         if !self.is_said {
             return;
         }
         if !self.allow.is_empty() {
             self.deny.retain(|network| network != "all");
         }
-        let htpasswd = if self.needs_user { self.users } else { None };
-        if self.needs_user && htpasswd.is_none() && self.allow.is_empty() {
+        let is_known = self.needs_user && !self.is_foreign;
+        let htpasswd = if is_known { self.users } else { None };
+        // With `Satisfy any`, the password is enough.
+        if self.any && htpasswd.is_some() && self.allow.is_empty() {
+            self.deny.clear();
+        }
+        let is_lost =
+            self.is_lost && !self.is_granted || self.has_lost_allow && !self.allows_all || self.needs_user;
+        if is_lost && htpasswd.is_none() && self.allow.is_empty() {
+            self.deny = vec!["all".to_owned()];
+        }
+        let htpasswd = htpasswd.filter(|_| !self.is_closed);
+        if self.is_closed {
+            self.allow.clear();
             self.deny = vec!["all".to_owned()];
         }
         // A rule that admits everyone lifts those of sections that Apache applies earlier.
         if self.allow.is_empty() && self.deny.is_empty() && htpasswd.is_none() {
             self.allow.push("all".to_owned());
         }
-        // Several lines `Require` without a group are alternatives.
-        let any = htpasswd.is_some() && (self.any || !self.allow.is_empty());
+        // Several lines `Require` without a group are alternatives. `Allow` is none beside them without `Satisfy any`.
+        let any = htpasswd.is_some() && !self.allow.is_empty() && (self.any || self.is_network_enough);
         let others = folder
             .mounted
             .iter()
@@ -984,13 +1181,17 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
                 .map(|path| vec![path])
                 .ok_or_else(|| format!("`{from}` is no path pattern of Weir")),
         };
-        let patterns = match patterns {
-            Ok(patterns) => patterns,
-            Err(why) => return Fate::open(why),
+        let (patterns, fate) = match (patterns, regex::around(from)) {
+            (Ok(patterns), _) => (patterns, Access::fate_of_refusal(status)),
+            (Err(why), around) if around.is_empty() || name != "redirectmatch" => return Fate::open(why),
+            (Err(why), around) => {
+                let why = format!("{why}; the result denies `{}`", around.join("`, `"));
+                (around, Fate::missing(why))
+            }
         };
         site.access
             .extend(patterns.iter().map(|path| Access::refusal(path, status)));
-        return Access::fate_of_refusal(status);
+        return fate;
     }
     let Some(to) = args.get(1) else {
         return Fate::missing("a target is missing");
@@ -1109,10 +1310,6 @@ fn plain(name: &str) -> Fate {
         (
             "setenv setenvif setenvifnocase passenv unsetenv define undefine",
             "Weir has no variables",
-        ),
-        (
-            "sslrequiressl sslrequire",
-            "`https-redirect` sends clients to https",
         ),
         (
             "limitrequestfields limitrequestfieldsize limitrequestline requestreadtimeout",

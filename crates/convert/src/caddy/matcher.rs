@@ -3,6 +3,7 @@
 use crate::condition::{self, Compared, Sets};
 use crate::directive::Directive;
 use crate::pattern::pattern;
+use crate::regex;
 use crate::value::network;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,19 @@ impl Matcher {
         }
     }
 
+    /// Adds networks to those of another line: clients of either, or outside of both.
+    ///
+    /// # Errors
+    /// Clients inside of some and outside of others.
+    fn join(&mut self, more: Networks) -> Result<(), String> {
+        match &mut self.networks {
+            None => self.networks = Some(more),
+            Some(known) if known.is_outside == more.is_outside => known.networks.extend(more.networks),
+            Some(_) => return Err("networks inside of others".to_owned()),
+        }
+        Ok(())
+    }
+
     /// Whether all requests match, whatever network they are from.
     pub(super) fn is_everything(&self) -> bool {
         let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
@@ -39,8 +53,17 @@ impl Matcher {
     }
 }
 
-/// Matchers with names; `Err` has the reason why Weir has none like it.
-pub(super) type Named = BTreeMap<String, Result<Matcher, String>>;
+/// A matcher that Weir has none like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// Why Weir has none.
+    pub(super) why: String,
+    /// Patterns of all paths that match, and perhaps of others.
+    pub(super) patterns: Vec<String>,
+}
+
+/// Matchers with names.
+pub(super) type Named = BTreeMap<String, Result<Matcher, Lost>>;
 
 /// The matcher of a list of arguments, and how many of them it takes.
 ///
@@ -50,22 +73,62 @@ pub(super) fn of(
     args: &[String],
     (around, strip): (&Matcher, Option<&str>),
     named: &Named,
-) -> Result<(Matcher, usize), String> {
+) -> Result<(Matcher, usize), Lost> {
+    let lost = |why: String, patterns: Option<Vec<String>>| Lost {
+        why,
+        patterns: patterns.unwrap_or_else(|| around.patterns.clone()),
+    };
     match args.first().map_or("", |arg| arg) {
         "*" => Ok((around.clone(), 1)),
         name if name.starts_with('@') => match named.get(name) {
             Some(Ok(matcher)) => Ok((matcher.clone(), 1)),
-            Some(Err(why)) => Err(format!("{name}: {why}")),
-            None => Err(format!("`{name}` is not defined")),
+            Some(Err(found)) => Err(Lost {
+                why: format!("{name}: {}", found.why),
+                ..found.clone()
+            }),
+            None => Err(lost(format!("`{name}` is not defined"), None)),
         },
-        path if path.starts_with('/') && strip.is_some() => Err(STRIPPED.to_owned()),
+        path if path.starts_with('/') && strip.is_some() => {
+            Err(lost(STRIPPED.to_owned(), around_paths(&args[..1], strip)))
+        }
         path if path.starts_with('/') => {
             let conditions = around.conditions.clone();
-            let paths = of_paths(&args[..1])?;
+            let paths = of_paths(&args[..1]).map_err(|why| lost(why, around_paths(&args[..1], strip)))?;
             Ok((Matcher { conditions, ..paths }, 1))
         }
         _ => Ok((around.clone(), 0)),
     }
+}
+
+/// The only path that a definition of a matcher names. Caddy sorts directives by it.
+pub(super) fn only_path(definition: &Directive) -> Option<String> {
+    let of = |name: &str, args: &[String]| match name {
+        "path" => args.to_vec(),
+        _ => Vec::new(),
+    };
+    let paths: Vec<String> = match (&definition.block, definition.args.split_first()) {
+        (Some(block), _) => block.iter().flat_map(|line| of(&line.name, &line.args)).collect(),
+        (None, Some((name, args))) => of(name, args),
+        (None, None) => Vec::new(),
+    };
+    match paths.as_slice() {
+        [one] => Some(one.clone()),
+        _ => None,
+    }
+}
+
+/// Patterns of all paths that paths of Caddy match, and of others. `strip`: the paths lack this prefix.
+fn around_paths(paths: &[String], strip: Option<&str>) -> Option<Vec<String>> {
+    let prefix = strip.map_or("", |prefix| prefix.trim_end_matches(['*', '/']));
+    let each = paths.iter().map(|path| {
+        let whole = format!("{prefix}{path}");
+        pattern(&whole).or_else(|| {
+            let (before, _) = whole.split_once('*')?;
+            pattern(&format!("{before}*"))
+        })
+    });
+    each.collect::<Option<Vec<String>>>()
+        .filter(|all| !all.is_empty())
 }
 
 /// The matcher of paths.
@@ -109,6 +172,21 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
         networks: around.networks.clone(),
         conditions: around.conditions.clone(),
     };
+    // Several lines are one list of paths.
+    let of_path = lines.iter().filter(|line| line.name == "path");
+    let paths: Vec<String> = of_path.flat_map(|line| line.args.clone()).collect();
+    // Without what Weir cannot tell, the matcher is about these paths.
+    let expressions = lines
+        .iter()
+        .filter(|line| line.name == "path_regexp" && strip.is_none());
+    let mut of_expression = expressions.filter_map(|line| {
+        let expression = line.args.last()?;
+        let read = regex::read(expression).map(regex::Read::patterns);
+        let found = read.unwrap_or_else(|_| regex::around(expression));
+        (!found.is_empty()).then_some(found)
+    });
+    let wider = around_paths(&paths, strip).or_else(|| of_expression.next());
+    let wider = wider.unwrap_or_else(|| around.patterns.clone());
     // Several tests of one field mean any of them.
     let mut fields: Vec<(String, Sets)> = Vec::new();
     let mut found = Err("it matches nothing".to_owned());
@@ -122,18 +200,18 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             ("remote_ip" | "client_ip" | "not", _) if around.networks.is_some() => {
                 Err("the block around it names networks, and Weir applies those of one rule".to_owned())
             }
-            ("path", _) => of_paths(args).map(|paths| matcher.patterns = paths.patterns),
+            ("path", _) => of_paths(&paths).map(|paths| matcher.patterns = paths.patterns),
             ("remote_ip" | "client_ip", _) => {
-                of_networks(args, false).map(|networks| matcher.networks = Some(networks))
+                of_networks(args, false).and_then(|networks| matcher.join(networks))
             }
             ("not", "remote_ip" | "client_ip") => {
-                of_networks(&args[1..], true).map(|networks| matcher.networks = Some(networks))
+                of_networks(&args[1..], true).and_then(|networks| matcher.join(networks))
             }
             ("not", _)
                 if line.inner().len() == 1
                     && matches!(line.inner()[0].name.as_str(), "remote_ip" | "client_ip") =>
             {
-                of_networks(&line.inner()[0].args, true).map(|networks| matcher.networks = Some(networks))
+                of_networks(&line.inner()[0].args, true).and_then(|networks| matcher.join(networks))
             }
             ("header", name) if !args.is_empty() => of_header(args).map(|sets| {
                 let bare = name.trim_start_matches('!').to_ascii_lowercase();
@@ -167,6 +245,7 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
         conditions,
         ..matcher
     });
+    let found = found.map_err(|why| Lost { why, patterns: wider });
     named.insert(definition.name.clone(), found);
 }
 

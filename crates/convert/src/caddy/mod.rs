@@ -3,20 +3,23 @@
 
 mod address;
 mod matcher;
+mod order;
 mod parse;
 mod php;
 mod proxy;
 mod routes;
+mod users;
 
 use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Server, Site};
+use crate::model::{Access, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::value::{bytes, network, quote, seconds};
 use address::Address;
 use parse::Block;
+use users::Users;
 
 /// Most hosts of Weir.
 const HOSTS_MAX: usize = 100;
@@ -72,7 +75,7 @@ pub(crate) fn convert(
         domains: Vec::new(),
         has_internal: false,
         email: None,
-        users: Vec::new(),
+        users: Users::default(),
         drafts: Vec::new(),
         log: None,
         has_plain: false,
@@ -97,8 +100,8 @@ struct Reading {
     domains: Vec<String>,
     has_internal: bool,
     email: Option<String>,
-    /// Lines of the file with users.
-    users: Vec<String>,
+    /// Files with users.
+    users: Users,
     drafts: Vec<Draft>,
     /// Log of sites that name no output.
     log: Option<Log>,
@@ -203,7 +206,13 @@ impl Reading {
             .filter(|directive| directive.name == "bind")
             .flat_map(|directive| directive.args.iter().map(String::as_str))
             .collect();
-        let mut site = Site::default();
+        let is_machine = |at: &&str| {
+            at.starts_with("unix/") || at.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        };
+        let mut site = Site {
+            is_local: !bind.is_empty() && bind.iter().all(is_machine),
+            ..Site::default()
+        };
         let (mut is_everyone, mut is_secure, mut is_plain) = (false, false, false);
         let mut fate = Fate::Carried;
         for text in &block.addresses {
@@ -259,6 +268,12 @@ impl Reading {
         let mut rest = Vec::new();
         for directive in &block.inner {
             let fate = match directive.name.as_str() {
+                "tls" if needs_certificate(directive) => {
+                    site.access.push(Access::nobody("*"));
+                    Fate::missing(
+                        "`tls-client-ca` asks the clients of all hosts for certificates; the result denies this site",
+                    )
+                }
                 "tls" => self.tls(directive),
                 "bind" => match directive
                     .args
@@ -399,10 +414,7 @@ impl Reading {
             }
         }
         self.place(report);
-        let files = match self.users.is_empty() {
-            true => Vec::new(),
-            false => vec![(routes::USERS.to_owned(), self.users.join("\n") + "\n")],
-        };
+        let files = self.users.files();
         (self.server, files)
     }
 
@@ -421,7 +433,10 @@ impl Reading {
     /// Chooses the site of unknown hosts: the one for everyone, or none, as in Caddy.
     fn place(&mut self, report: &mut Report) {
         let secure = self.secure_names();
-        let drafts = std::mem::take(&mut self.drafts);
+        let mut drafts = std::mem::take(&mut self.drafts);
+        for draft in &mut drafts {
+            draft.site.at = Some((draft.at.clone(), draft.shown.clone()));
+        }
         let only = drafts.len() == 1;
         let mut known: Vec<String> = Vec::new();
         let mut has_top = false;
@@ -472,8 +487,7 @@ impl Reading {
         }
         if !has_top {
             // Caddy answers unknown hosts with an empty response; Weir must have a site, and denies it.
-            self.server.top.access.push(crate::model::Access::nobody("*"));
-            self.server.top.root = self.server.hosts.iter().find_map(|host| host.root.clone());
+            self.server.top.access.push(Access::nobody("*"));
         }
     }
 }
@@ -499,6 +513,14 @@ fn timeout(one: &Directive, server: &mut Server) -> Fate {
         }
         _ => Fate::missing("this is not a time"),
     }
+}
+
+/// Whether clients need a certificate that `tls` asks for.
+fn needs_certificate(tls: &Directive) -> bool {
+    let is_lenient =
+        |one: &Directive| one.name == "mode" && matches!(one.arg(0), "request" | "verify_if_given");
+    let mut asks = tls.inner().iter().filter(|one| one.name == "client_auth");
+    asks.any(|one| !one.inner().iter().any(is_lenient))
 }
 
 /// Whether a site does nothing but redirect to https at one of these names.

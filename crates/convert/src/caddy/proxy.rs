@@ -108,19 +108,11 @@ pub(super) fn read(
         }
         for conditions in matcher.conditions.iter() {
             let mut rule = rule.clone();
-            if conditions.is_empty() {
-                site.proxies.push(rule);
-                continue;
+            if !conditions.is_empty() {
+                upstream::set(&mut rule, "if", &list(conditions));
             }
-            upstream::set(&mut rule, "if", &list(conditions));
-            // The first rule that applies decides.
-            let is_wider = |known: &Proxy| !known.keys.iter().any(|(key, _)| key == "if");
-            let at = site
-                .proxies
-                .iter()
-                .position(is_wider)
-                .unwrap_or(site.proxies.len());
-            site.proxies.insert(at, rule);
+            // The directives are in the order in which Caddy applies them, and the first rule that applies decides.
+            site.proxies.push(rule);
         }
     }
     match (failures.is_empty(), changes.first()) {

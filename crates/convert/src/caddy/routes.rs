@@ -1,41 +1,42 @@
 //! What a site of Caddy does with requests: files, redirects, fields, access, upstreams.
 //!
-//! Caddy sorts the directives of a site. Weir has an order of its own, so directives of one kind keep theirs, and a
-//! `handle` for a longer path comes before one for a shorter path.
+//! Caddy sorts the directives of a site, and so does [`super::order`] where the first one decides. A check of clients that Weir
+//! has no form for closes its paths.
 
-use super::matcher::{self, HIDDEN, Matcher, Named};
+use super::matcher::{self, HIDDEN, Lost, Matcher, Named};
+use super::order::{self, Matched};
 use super::php;
 use super::proxy;
+use super::users::{self, Users};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Access, HeaderRule, Mount, Redirect, Site};
 use crate::pattern::is_target;
 use crate::report::Report;
 use crate::value::{field, is_program, is_site_path};
-
-/// Name of the file for the users of `basic_auth`, beside the result.
-pub(super) const USERS: &str = "weir.htpasswd";
+use std::collections::BTreeMap;
 
 /// Most files that a rule of Weir tries.
 const TRIED_MAX: usize = 8;
 
 /// Reads the directives of a site.
-pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Vec<String>, report: &mut Report) {
+pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, report: &mut Report) {
     site.root = usual_root(block);
     let mut routes = Routes {
         site,
         users,
         named: Named::new(),
+        only_paths: BTreeMap::new(),
         own: Vec::new(),
         mounted: Vec::new(),
         report,
     };
-    routes.block(block, &Matcher::everything(), None);
+    routes.block(block, &Matcher::everything(), None, true);
     if let (Err(why), Some(first)) = (routes.keep_own_paths(), block.first()) {
         routes.report.add(&first.at, "reverse_proxy", Fate::missing(why));
     }
     if let (Err(why), Some(first)) = (routes.site.order_access(), block.first()) {
-        routes.report.add(&first.at, "access rules", Fate::open(why));
+        routes.report.add(&first.at, "access rules", Fate::missing(why));
     }
 }
 
@@ -92,13 +93,25 @@ fn refuses(directive: &Directive) -> bool {
     }
 }
 
+/// What follows the reason why a check is lost.
+const DENIED: &str = "the result denies these paths";
+
+/// Whether a directive decides about clients: one of Caddy, or by its name one of a module that the converter does not know.
+fn is_check(directive: &Directive) -> bool {
+    let name = directive.name.as_str();
+    let starts = ["auth", "jwt"];
+    matches!(name, "basic_auth" | "basicauth" | "forward_auth")
+        || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether a directive, or one in it, decides about clients.
+fn has_check(directive: &Directive) -> bool {
+    is_check(directive) || directive.inner().iter().any(has_check)
+}
+
 /// Reports a directive without a form in Weir, and all in it: what limits access is open.
 fn note_lost(directive: &Directive, why: &str, report: &mut Report) {
-    let is_limit = matches!(
-        directive.name.as_str(),
-        "basic_auth" | "basicauth" | "forward_auth"
-    ) || refuses(directive);
-    let fate = match is_limit {
+    let fate = match is_check(directive) || refuses(directive) {
         true => Fate::open(why),
         false => Fate::missing(why),
     };
@@ -110,8 +123,10 @@ fn note_lost(directive: &Directive, why: &str, report: &mut Report) {
 
 struct Routes<'a> {
     site: &'a mut Site,
-    users: &'a mut Vec<String>,
+    users: &'a mut Users,
     named: Named,
+    /// The paths of matchers that name one.
+    only_paths: BTreeMap<String, String>,
     /// Paths of blocks that no upstream answers.
     own: Vec<String>,
     /// Paths of mounts by a matcher of `root`: the file server around it answers them.
@@ -120,39 +135,43 @@ struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    /// Reads directives for requests that match. `strip` is the prefix that `handle_path` removed.
-    fn block(&mut self, block: &[Directive], around: &Matcher, strip: Option<&str>) {
+    /// Reads directives for requests that match. `strip` is the prefix that `handle_path` removed. `is_sorted`: Caddy sorts the
+    /// directives.
+    fn block(&mut self, block: &[Directive], around: &Matcher, strip: Option<&str>, is_sorted: bool) {
         // Matchers that a block defines hold in it alone.
-        let outside = self.named.clone();
+        let outside = (self.named.clone(), self.only_paths.clone());
         for definition in block.iter().filter(|one| one.name.starts_with('@')) {
             matcher::define(definition, (around, strip), &mut self.named);
+            match matcher::only_path(definition) {
+                Some(path) => self.only_paths.insert(definition.name.clone(), path),
+                None => self.only_paths.remove(&definition.name),
+            };
             let fate = match self.named.get(&definition.name) {
-                Some(Err(why)) if why == HIDDEN => {
+                Some(Err(lost)) if lost.why == HIDDEN => {
                     self.site
                         .presume(definition, &around.patterns, crate::hidden::PASSED_ON);
                     Fate::unneeded(HIDDEN)
                 }
-                Some(Err(why)) => Fate::missing(why.clone()),
+                Some(Err(lost)) => Fate::missing(lost.why.clone()),
                 _ => Fate::Carried,
             };
             definition.note_all(&fate, self.report);
         }
-        let mut sorted: Vec<&Directive> = block.iter().filter(|one| !one.name.starts_with('@')).collect();
-        let rank = |one: &&Directive| match one.name.as_str() {
-            "handle" | "handle_path" => (1, core::cmp::Reverse(one.arg(0).len())),
-            _ => (0, core::cmp::Reverse(0)),
+        let directives = block.iter().filter(|one| !one.name.starts_with('@'));
+        let sorted: Vec<&Directive> = match is_sorted {
+            true => order::sorted(directives, |one| self.matched(one)),
+            false => directives.collect(),
         };
-        sorted.sort_by_key(rank);
         for directive in sorted {
             let (matcher, taken) = match matcher::of(&directive.args, (around, strip), &self.named) {
                 Ok(found) => found,
-                Err(why) => {
-                    if why.ends_with(HIDDEN) && refuses(directive) {
+                Err(lost) => {
+                    if lost.why.ends_with(HIDDEN) && refuses(directive) {
                         directive.note_all(&Fate::unneeded(HIDDEN), self.report);
                         self.site
                             .presume(directive, &around.patterns, crate::hidden::PASSED_ON);
                     } else {
-                        note_lost(directive, &why, self.report);
+                        self.lose(directive, &lost);
                     }
                     continue;
                 }
@@ -163,7 +182,8 @@ impl Routes<'_> {
                     let prefix = (directive.name == "handle_path").then(|| directive.arg(0));
                     self.report.add(&directive.at, &directive.shown(), Fate::Carried);
                     let before = self.site.proxies.len();
-                    self.block(directive.inner(), &matcher, prefix.or(strip));
+                    let is_sorted = directive.name != "route";
+                    self.block(directive.inner(), &matcher, prefix.or(strip), is_sorted);
                     let is_always = matcher.conditions.is_always();
                     if self.site.proxies.len() == before && !matcher.is_everything() && is_always {
                         self.own.extend(matcher.patterns.iter().cloned());
@@ -185,12 +205,54 @@ impl Routes<'_> {
                     self.report.add(&directive.at, &directive.shown(), fate);
                 }
                 _ => {
-                    let fate = self.read(directive, args, &matcher, strip);
+                    let fate = match self.read(directive, args, &matcher, strip) {
+                        Fate::Open(why) if is_check(directive) => {
+                            self.close(&matcher);
+                            Fate::missing(format!("{why}; {DENIED}"))
+                        }
+                        fate => fate,
+                    };
                     directive.note_all(&fate, self.report);
                 }
             }
         }
-        self.named = outside;
+        (self.named, self.only_paths) = outside;
+    }
+
+    /// What the matcher of a directive is about, for Caddy's order.
+    fn matched(&self, directive: &Directive) -> Matched {
+        match directive.arg(0) {
+            path if path.starts_with('/') => Matched::Path(path.to_owned()),
+            name if name.starts_with('@') => match self.only_paths.get(name) {
+                Some(path) => Matched::Path(path.clone()),
+                None => Matched::Others,
+            },
+            _ => Matched::Everything,
+        }
+    }
+
+    /// Refuses all clients the requests of a matcher.
+    fn close(&mut self, matcher: &Matcher) {
+        for path in &matcher.patterns {
+            match matcher.conditions.is_always() {
+                true => self.site.access.push(Access::nobody(path)),
+                false => self.site.refuse(path, &matcher.conditions, 403),
+            }
+        }
+    }
+
+    /// Reports a directive whose matcher is lost, and denies its paths if it limits access. What only refuses all clients does
+    /// not close a whole site.
+    fn lose(&mut self, directive: &Directive, lost: &Lost) {
+        let is_everything = lost.patterns.iter().any(|path| matches!(&**path, "*" | "/*"));
+        let closes = has_check(directive) || (refuses(directive) && !is_everything);
+        if !closes {
+            return note_lost(directive, &lost.why, self.report);
+        }
+        let refusals = lost.patterns.iter().map(|path| Access::nobody(path));
+        self.site.access.extend(refusals);
+        let why = format!("{}; the result denies `{}`", lost.why, lost.patterns.join("`, `"));
+        directive.note_all(&Fate::missing(why), self.report);
     }
 
     /// Reads `forward_auth`: a server that decides about requests.
@@ -249,7 +311,11 @@ impl Routes<'_> {
     ) -> Fate {
         let arg = args.first().map_or("", |arg| arg);
         if matcher.networks.is_some() && !matches!(directive.name.as_str(), "respond" | "abort" | "error") {
-            return Fate::missing("only access rules of Weir choose by network");
+            let why = "only access rules of Weir choose by network";
+            return match is_check(directive) {
+                true => Fate::open(why),
+                false => Fate::missing(why),
+            };
         }
         let has_conditions = matches!(
             directive.name.as_str(),
@@ -257,14 +323,9 @@ impl Routes<'_> {
         );
         if !matcher.conditions.is_always() && !has_conditions {
             let why = "of this directive, Weir has no rule with conditions";
-            let is_limit = matches!(
-                directive.name.as_str(),
-                "basic_auth" | "basicauth" | "forward_auth"
-            );
-            return if is_limit {
-                Fate::open(why)
-            } else {
-                Fate::missing(why)
+            return match is_check(directive) {
+                true => Fate::open(why),
+                false => Fate::missing(why),
             };
         }
         match directive.name.as_str() {
@@ -275,7 +336,10 @@ impl Routes<'_> {
                 }
                 fate
             }
-            "file_server" => self.file_server(directive, args, matcher, strip),
+            "file_server" => {
+                self.site.has_file_server = true;
+                self.file_server(directive, args, matcher, strip)
+            }
             "encode" => {
                 self.site.compress = Some(true);
                 Fate::unneeded("Weir compresses with brotli, zstd and gzip")
@@ -307,8 +371,8 @@ impl Routes<'_> {
             "respond" => self.respond(args, matcher),
             "abort" => self.deny(matcher, 403),
             "error" => match args.iter().find_map(|arg| arg.parse::<u16>().ok()) {
-                Some(status @ (401 | 403 | 404 | 410 | 451)) => self.deny(matcher, status),
-                _ => Fate::missing("access rules of Weir answer 403, 404, 410 and 451, and no other error"),
+                Some(status @ 400..=599) => self.deny(matcher, status),
+                _ => self.deny(matcher, 403),
             },
             "handle_errors" => self.errors(directive),
             "php_server" => {
@@ -334,7 +398,7 @@ impl Routes<'_> {
             }
             "tracing" => Fate::missing("the converter carries no tracing"),
             "intercept" => Fate::missing("Weir passes responses of upstreams on"),
-            name if ["auth", "jwt"].iter().any(|start| name.starts_with(start)) => {
+            _ if is_check(directive) => {
                 Fate::open("the converter does not know this directive, which limits access by its name")
             }
             _ => Fate::missing("the converter does not know this directive"),
@@ -603,29 +667,32 @@ impl Routes<'_> {
         if algorithm != "bcrypt" {
             return Fate::open("Weir accepts bcrypt and SHA-crypt hashes");
         }
-        for user in directive.inner() {
-            let hash = user.arg(0);
-            let is_hash = hash.starts_with("$2") && !user.name.contains(':');
-            if !is_hash {
-                return Fate::open(format!("`{}` has no bcrypt hash", user.name));
-            }
-            let line = format!("{}:{hash}", user.name);
-            if !self.users.contains(&line) {
-                self.users.push(line);
-            }
+        let (lines, lost) = users::read(directive);
+        let lost = match lost.is_empty() {
+            true => None,
+            false => Some(format!(
+                "`{}` has no bcrypt hash of a cost up to 15, and is not admitted",
+                lost.join("`, `")
+            )),
+        };
+        if lines.is_empty() {
+            return Fate::open(lost.unwrap_or_else(|| "no user is named here".to_owned()));
         }
+        let file = self.users.file(lines);
         let realm = args.get(1).cloned();
         for path in &matcher.patterns {
             self.site.access.push(Access {
                 path: path.clone(),
-                htpasswd: Some(USERS.to_owned()),
+                htpasswd: Some(file.clone()),
                 realm: realm.clone(),
                 ..Access::default()
             });
         }
-        Fate::changed(format!(
-            "the users are in `{USERS}` beside the result, which `--out` writes; all rules share it"
-        ))
+        let place = format!("the users are in `{file}` beside the result, which `--out` writes");
+        match lost {
+            Some(lost) => Fate::missing(format!("{lost}; {place}")),
+            None => Fate::changed(place),
+        }
     }
 
     fn respond(&mut self, args: &[String], matcher: &Matcher) -> Fate {
@@ -635,7 +702,7 @@ impl Routes<'_> {
                 .filter(|status| (100..600).contains(status))
         });
         match status {
-            Some(status @ (401 | 403 | 404 | 410 | 451)) => match self.deny(matcher, status) {
+            Some(status @ 400..=599) => match self.deny(matcher, status) {
                 Fate::Carried if args.len() > 1 => Fate::changed("without the text: error pages have it"),
                 fate => fate,
             },
@@ -645,15 +712,15 @@ impl Routes<'_> {
 
     fn deny(&mut self, matcher: &Matcher, status: u16) -> Fate {
         if !matcher.conditions.is_always() {
-            if matcher.networks.is_some() {
-                return Fate::open(
-                    "the conditions of a rule are about the request, and networks are apart from them",
-                );
-            }
             for path in &matcher.patterns {
                 self.site.refuse(path, &matcher.conditions, status);
             }
-            return Access::fate_of_refusal(status);
+            return match matcher.networks.is_some() {
+                true => Fate::missing(
+                    "a rule of Weir with conditions is for clients of all networks, and the result refuses all of them",
+                ),
+                false => Access::fate_of_refusal(status),
+            };
         }
         for path in &matcher.patterns {
             let mut rule = Access {

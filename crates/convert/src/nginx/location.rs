@@ -1,5 +1,7 @@
 //! What a `location` says about its paths, as rules of a site.
 
+use super::access::DENIED;
+use super::closed;
 use super::condition;
 use super::goal::{self, Goal, Variables};
 use super::level::{self, Level};
@@ -11,7 +13,7 @@ use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
 use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Server, Site};
-use crate::pattern::{overlaps, pattern};
+use crate::pattern::{covers, overlaps, pattern};
 use crate::regex::Match;
 use crate::report::Report;
 use crate::upstream::set;
@@ -22,6 +24,8 @@ const TRIED_MAX: usize = 8;
 
 /// What the locations of a server share.
 pub(super) struct Context<'a> {
+    /// Patterns of the locations of one block that say something about access.
+    pub(super) said: Vec<String>,
     pub(super) groups: &'a Groups,
     pub(super) variables: Variables,
     pub(super) report: &'a mut Report,
@@ -62,6 +66,9 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
         }
     }
     places.sort_by_key(|(_, place)| place.rank());
+    let speak = places.iter().filter(|(directive, _)| says_access(directive));
+    let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
+    let outside = std::mem::replace(&mut cx.said, said);
     let mut header_rules = Vec::new();
     // Paths of locations that no upstream answers.
     let mut own: Vec<String> = Vec::new();
@@ -87,9 +94,19 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
             own.extend(place.patterns.iter().cloned());
         }
     }
+    cx.said = outside;
     // A later rule of Weir replaces the lines of an earlier one.
     header_rules.reverse();
     site.header_rules.extend(header_rules);
+}
+
+/// Whether a location says something about access itself.
+fn says_access(location: &Directive) -> bool {
+    let mut said = Level::default();
+    for directive in location.inner() {
+        said.access.read(directive);
+    }
+    said.access.is_said()
 }
 
 /// Reports a block, and all in it, as missing.
@@ -121,6 +138,7 @@ fn location(
     }
     let mut level = around.inside(block.inner());
     let mut said = Level::default();
+    said.access.know_servers(&around.access);
     said.access.note_servers(siblings);
     for directive in block.inner() {
         said.access.read(directive);
@@ -144,6 +162,12 @@ fn location(
         if passes_to_fastcgi(block) {
             // Which of them the location means is not known, and their text is not for clients.
             site.access.push(Access::nobody("*.php"));
+        }
+        let denied = closed::in_place_of(block, place);
+        if !denied.is_empty() {
+            let why = format!("{why}; the result denies `{}`", denied.join("`, `"));
+            site.close(&denied);
+            return block.note_all(&Fate::missing(why), cx.report);
         }
         return refuse(block, &why, cx.report);
     }
@@ -173,13 +197,6 @@ fn location(
             directive.note_all(&fate, cx.report);
         }
     }
-    // Access of this level, over the one around it.
-    if said.access.is_said() {
-        let access = said.access.over(&around.access);
-        for path in &place.patterns {
-            site.access.push(access.rule(path));
-        }
-    }
     for path in &place.patterns {
         site.limits.extend(level.limits.of(path));
     }
@@ -204,6 +221,15 @@ fn location(
     let deeper = block.inner().iter().any(|directive| directive.name == "location");
     if deeper {
         locations(block.inner(), &level, site, cx);
+    }
+    // Access of this level, over the one around it: behind the rules of locations in it, as the first rule decides. What another
+    // location says about wider paths does not hold here.
+    let is_wider = |path: &String| cx.said.iter().any(|wide| wide != path && covers(wide, path));
+    if said.access.is_said() || (around.access.is_said() && place.patterns.iter().any(is_wider)) {
+        let access = said.access.over(&around.access);
+        for path in &place.patterns {
+            site.access.push(access.rule(path));
+        }
     }
 }
 
@@ -488,17 +514,21 @@ impl<'a> Own<'a> {
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
             }
             "access_log" => Fate::missing("the access log has all requests"),
-            "limit_except" => {
-                let is_passed = block.inner().iter().any(passes_on);
-                match is_passed {
-                    true => Fate::open("Weir passes all methods on"),
-                    false => Fate::unneeded("files have GET, HEAD and OPTIONS only"),
-                }
-            }
+            "limit_except" => match block.inner().iter().any(passes_on) {
+                true => closed::methods(directive, &self.place.patterns, site),
+                false => Fate::unneeded("files have GET, HEAD and OPTIONS only"),
+            },
             "if" => {
                 let from = self.place.matches();
                 if let Err(why) = condition::apply(directive, &from, site, &cx.variables, cx.report) {
-                    refuse(directive, &why, cx.report);
+                    // A refusal that is lost closes the location, but not a whole site.
+                    match closed::refuses(directive) && !is_everything {
+                        true => {
+                            site.close(&self.place.patterns);
+                            directive.note_all(&Fate::missing(format!("{why}; {DENIED}")), cx.report);
+                        }
+                        false => refuse(directive, &why, cx.report),
+                    }
                 }
                 return None;
             }

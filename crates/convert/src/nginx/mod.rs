@@ -2,6 +2,7 @@
 //! answers unknown hosts.
 
 mod access;
+mod closed;
 mod condition;
 mod goal;
 mod level;
@@ -18,7 +19,7 @@ mod upstream;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Redirect, Server, Site};
+use crate::model::{Certificate, Redirect, Server, Site};
 use crate::regex::Match;
 use crate::report::{At, Report, Unreadable};
 use crate::value::is_host_name;
@@ -93,7 +94,7 @@ fn http(block: &[Directive], server: &mut Server, drafts: &mut Vec<Draft>, repor
                 continue;
             }
             "user" | "worker_processes" => of_main(directive, report),
-            _ if directive.name != "types" && directive.block.is_some() => {
+            name if name != "types" && directive.block.is_some() && !access::is_check(name) => {
                 location::refuse(
                     directive,
                     plain::fate(&directive.name)
@@ -121,11 +122,40 @@ fn of_http(directive: &Directive, level: &mut Level, server: &mut Server) -> Fat
     if directive.name == "access_log" {
         return log::access(directive, &mut level.site.log, server);
     }
+    if let Some(fate) = certificate(directive, &mut level.site) {
+        return fate;
+    }
     level
         .read(directive)
         .or_else(|| level::global(directive, server))
         .or_else(|| plain::fate(&directive.name))
         .unwrap_or_else(|| plain::unknown(&directive.name))
+}
+
+/// Reads a directive about certificates of clients. `None`: it is none.
+fn certificate(directive: &Directive, site: &mut Site) -> Option<Fate> {
+    Some(match (directive.name.as_str(), directive.arg(0)) {
+        ("ssl_client_certificate", file) => {
+            site.authorities = Some(file.to_owned());
+            Fate::changed("for all hosts: Weir asks for a certificate before it knows the host")
+        }
+        ("ssl_verify_client", "off") => {
+            site.certificate = Certificate::NotAsked;
+            Fate::unneeded("clients are not asked for certificates")
+        }
+        ("ssl_verify_client", "on") => {
+            site.certificate = Certificate::Needed;
+            Fate::Carried
+        }
+        ("ssl_verify_client", "optional") => {
+            site.certificate = Certificate::Optional;
+            Fate::Carried
+        }
+        ("ssl_verify_client", _) => {
+            Fate::open("Weir rejects certificates of authorities that it does not know")
+        }
+        _ => return None,
+    })
 }
 
 /// A `server` block.
@@ -167,12 +197,18 @@ fn server(
         secures: None,
     };
     let mut has_ssl = false;
+    // Whether each address is one of this machine.
+    let mut local: Vec<bool> = Vec::new();
     for directive in block.inner() {
         match directive.name.as_str() {
             "listen" => {
+                if directive.arg(0).starts_with("unix:") {
+                    local.push(true);
+                }
                 let fate = match listen::read(&directive.args, server) {
                     Ok((listen, fate)) => {
                         draft.is_default |= listen.is_default;
+                        local.push(listen.address.ip().is_loopback());
                         draft.listens.push(listen);
                         fate
                     }
@@ -226,12 +262,16 @@ fn server(
         directive.note_all(&fate, report);
     }
     let names = std::mem::take(&mut draft.site.names);
+    let is_secure = draft.is_secure();
+    if !is_secure {
+        level.site.certificate = Certificate::NotAsked;
+    }
     draft.site = Site {
         names,
+        is_local: !local.is_empty() && !local.contains(&false),
         ..level.site.clone()
     };
     let mut drafts = Vec::new();
-    let is_secure = draft.is_secure();
     for directive in block.inner() {
         let fate = match directive.name.as_str() {
             "if" => {
@@ -270,6 +310,7 @@ fn server(
     // nginx redirects by the server's own rules before it chooses a location.
     let early: Vec<String> = draft.site.redirected();
     let mut cx = Context {
+        said: Vec::new(),
         groups,
         variables,
         report,
@@ -302,29 +343,11 @@ fn of_server(directive: &Directive, level: &mut Level, server: &mut Server) -> F
             server.rejects_unknown = directive.arg(0) == "on";
             Fate::changed("for all addresses with TLS")
         }
-        "ssl_client_certificate" => {
-            let is_optional = server
-                .client_ca
-                .as_ref()
-                .is_some_and(|(_, is_optional)| *is_optional);
-            server.client_ca = Some((directive.arg(0).to_owned(), is_optional));
-            Fate::changed("for all hosts: Weir asks for a certificate before it knows the host")
-        }
-        "ssl_verify_client" => match (directive.arg(0), &mut server.client_ca) {
-            ("off", _) => Fate::unneeded("clients are not asked for certificates"),
-            ("on", Some(_)) => Fate::Carried,
-            ("optional", Some((_, is_optional))) => {
-                *is_optional = true;
-                Fate::Carried
-            }
-            (_, None) => Fate::open("`ssl_client_certificate` is not before it in this block"),
-            _ => Fate::open("Weir rejects certificates of authorities that it does not know"),
-        },
         "http3" => {
             server.key("http3", if directive.arg(0) == "on" { "true" } else { "false" });
             Fate::Carried
         }
-        _ if directive.name != "types" && directive.block.is_some() => {
+        name if name != "types" && directive.block.is_some() && !access::is_check(name) => {
             plain::fate(&directive.name).unwrap_or_else(|| plain::unknown(&directive.name))
         }
         _ => of_http(directive, level, server),
@@ -620,6 +643,7 @@ fn place(sites: Vec<(At, bool, Site)>, server: &mut Server, report: &mut Report)
         let wanted = site.names.len();
         site.names.retain(|name| !known.contains(name));
         let shown = format!("server {}", site.names.join(" "));
+        site.at = Some((at.clone(), shown.clone()));
         if Some(index) == top {
             known.append(&mut site.names);
             server.top = site;
@@ -654,35 +678,8 @@ fn place(sites: Vec<(At, bool, Site)>, server: &mut Server, report: &mut Report)
             continue;
         }
         known.extend(site.names.iter().cloned());
-        if site.root.is_none() && !is_only_redirect(&site) && !answers_all(&site) {
-            report.add(
-                &at,
-                &shown,
-                Fate::changed("it has no root, so paths without a rule have the files of the top level"),
-            );
-        }
         server.hosts.push(site);
     }
-    if server.top.root.is_none() && !is_only_redirect(&server.top) && !answers_all(&server.top) {
-        let at = At {
-            file: "the result".into(),
-            line: 0,
-        };
-        report.add(
-            &at,
-            "root",
-            Fate::missing("no root is named for unknown hosts; set `root`, or Weir serves a site of its own"),
-        );
-    }
-}
-
-fn answers_all(site: &Site) -> bool {
-    let everything = |path: &str| path == "/*" || path == "*";
-    site.proxies.iter().any(|rule| everything(&rule.path))
-        || site
-            .access
-            .iter()
-            .any(|rule| everything(&rule.path) && rule.deny == ["all"])
 }
 
 fn join_certificates(server: &mut Server, site: &Site) {

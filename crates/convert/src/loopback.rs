@@ -1,0 +1,83 @@
+//! Sites that only this machine reaches, because they listen on loopback addresses or Unix sockets. Weir's hosts answer at all
+//! addresses alike, so an access rule takes the place of the address.
+
+use crate::fate::Fate;
+use crate::model::{Server, Site};
+use crate::report::{At, Report};
+use std::net::SocketAddr;
+
+/// The clients of this machine.
+const NETWORKS: [&str; 3] = ["127.0.0.0/8", "::1", "unix"];
+
+/// Limits such sites to clients of this machine, if the result listens on other addresses, too.
+pub(crate) fn limit(server: &mut Server, file: &str, report: &mut Report) {
+    let is_loopback = |text: &String| text.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback());
+    let mut addresses = server.listen.iter().chain(&server.secure);
+    if addresses.all(is_loopback) && !server.has("domain") {
+        return;
+    }
+    for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
+        if site.is_local {
+            site.admit_only(&NETWORKS);
+            note(site, file, report);
+        }
+    }
+}
+
+fn note(site: &Site, file: &str, report: &mut Report) {
+    let nowhere = At {
+        file: file.into(),
+        line: 0,
+    };
+    let (at, shown) = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
+    let why =
+        "Weir's hosts answer at all addresses alike; an access rule admits clients of this machine only";
+    report.add(&at, &format!("addresses of {shown}"), Fate::changed(why));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Access;
+
+    #[test]
+    fn a_site_of_this_machine_is_not_public() {
+        let limited = |listen: &[&str], access: Vec<Access>| {
+            let mut server = Server {
+                listen: listen.iter().map(|one| (*one).to_owned()).collect(),
+                hosts: vec![Site {
+                    is_local: true,
+                    access,
+                    ..Site::default()
+                }],
+                ..Server::default()
+            };
+            limit(&mut server, "site", &mut Report::default());
+            assert!(server.top.all_access().is_empty());
+            server.hosts[0].all_access()
+        };
+        let rule = |path: &str, allow: &[&str]| Access {
+            path: path.to_owned(),
+            allow: allow.iter().map(|one| (*one).to_owned()).collect(),
+            ..Access::default()
+        };
+        let only = rule("/*", &NETWORKS);
+        assert_eq!(limited(&[":80"], Vec::new()), [only.clone()]);
+        assert!(limited(&["127.0.0.1:80", "[::1]:80"], Vec::new()).is_empty());
+        let found = limited(
+            &[":80"],
+            vec![
+                rule("/a/*", &["all"]),
+                rule("/b/*", &["10.0.0.0/8"]),
+                rule("/c/*", &["127.0.0.1"]),
+            ],
+        );
+        let expected = [
+            rule("/a/*", &NETWORKS),
+            Access::nobody("/b/*"),
+            rule("/c/*", &["127.0.0.1"]),
+            only,
+        ];
+        assert_eq!(found, expected);
+    }
+}

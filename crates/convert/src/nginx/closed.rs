@@ -1,0 +1,104 @@
+//! What the result denies in place of a limit that Weir has no form for: the paths around an expression, other methods.
+//!
+//! What admits clients by who they are (password, network, another server) closes its paths, even if that is the whole site. A
+//! location that only refuses requests closes the paths around its expression if they are fewer than all; otherwise, it is
+//! reported as open.
+
+use super::access;
+use super::place::Place;
+use crate::condition::{self, Compared};
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::Site;
+use crate::pattern::pattern;
+use crate::regex;
+
+/// What a location does to clients, the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Limit {
+    /// It refuses all.
+    Refusal,
+    /// It admits some.
+    Check,
+}
+
+/// Whether a block refuses requests.
+pub(super) fn refuses(block: &Directive) -> bool {
+    block.inner().iter().any(|one| match one.name.as_str() {
+        "return" => matches!(one.arg(0), "401" | "403" | "404" | "405" | "410" | "444" | "451"),
+        name => matches!(name, "deny" | "internal"),
+    })
+}
+
+/// The strongest limit that a location sets, conditions apart.
+fn limit(block: &Directive) -> Option<Limit> {
+    let inner = block.inner().iter();
+    let limits = inner.filter_map(|one| match one.name.as_str() {
+        "deny" if one.arg(0) != "all" => Some(Limit::Check),
+        "auth_basic" | "auth_request" => (one.arg(0) != "off").then_some(Limit::Check),
+        "deny" | "internal" => Some(Limit::Refusal),
+        "return" => refuses(block).then_some(Limit::Refusal),
+        "location" => limit(one),
+        name if access::is_check(name) => (one.arg(0) != "off").then_some(Limit::Check),
+        _ => None,
+    });
+    let strongest = limits.max()?;
+    let admits = |one: &Directive| one.name == "allow";
+    match block.inner().iter().any(admits) {
+        true => Some(Limit::Check),
+        false => Some(strongest),
+    }
+}
+
+/// The paths to deny in place of a location without patterns. Empty: it limits nothing, or refuses paths that only a pattern
+/// for the whole site covers.
+pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
+    let text = location.args.last().map_or("", |text| text);
+    let narrow = match place.is_expression() {
+        true => regex::around(text),
+        false => {
+            // The characters that a pattern may have.
+            let ends = (0..=text.len()).rev().filter_map(|end| text.get(..end));
+            let mut wider = ends.filter_map(|start| pattern(&format!("{start}*")));
+            wider.find(|path| path.len() > "/*".len()).into_iter().collect()
+        }
+    };
+    match limit(location) {
+        None => Vec::new(),
+        Some(Limit::Check) if narrow.is_empty() => vec!["/*".to_owned()],
+        Some(_) => narrow,
+    }
+}
+
+/// Refuses the methods that `limit_except` does not name.
+pub(super) fn methods(directive: &Directive, paths: &[String], site: &mut Site) -> Fate {
+    let mut names: Vec<String> = directive
+        .args
+        .iter()
+        .map(|name| name.to_ascii_uppercase())
+        .collect();
+    if names.iter().any(|name| name == "GET") && !names.iter().any(|name| name == "HEAD") {
+        names.push("HEAD".to_owned());
+    }
+    let text = format!("^({})$", names.join("|"));
+    let compared = Compared::Expression {
+        text: &text,
+        ignores_case: false,
+    };
+    match condition::of_method(compared, true) {
+        Ok(sets) => {
+            for path in paths {
+                site.refuse(path, &sets, 403);
+            }
+            let is_for_all = |one: &Directive| one.name == "deny" && one.arg(0) == "all";
+            match directive.inner().iter().all(is_for_all) {
+                true => Fate::Carried,
+                false => Fate::missing("Weir refuses the other methods to all clients"),
+            }
+        }
+        Err(why) => {
+            site.close(paths);
+            Fate::missing(format!("{why}; {}", access::DENIED))
+        }
+    }
+}
