@@ -88,7 +88,8 @@ fn a_host_without_a_root_has_no_files_of_another() {
         let status = |host: &str, path: &str| answer(&result, &format!("http://{host}{path}")).0;
         assert_eq!(status("a.test", "/config.ini"), Some(401), "{}", shown(&result));
         assert_eq!(status("b.test", "/config.ini"), Some(404), "{}", shown(&result));
-        assert_eq!(status("b.test", "/"), Some(404), "{}", shown(&result));
+        // The empty folder itself has neither an index nor a listing.
+        assert_eq!(status("b.test", "/"), Some(403), "{}", shown(&result));
         assert_eq!(status("b.test", "/v2/x"), None, "{}", shown(&result));
         assert_eq!(
             status("c.test", "/config.ini"),

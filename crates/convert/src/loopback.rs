@@ -62,7 +62,7 @@ mod tests {
             ..Access::default()
         };
         let only = rule("/*", &NETWORKS);
-        assert_eq!(limited(&[":80"], Vec::new()), [only.clone()]);
+        assert_eq!(limited(&[":80"], Vec::new()), std::slice::from_ref(&only));
         assert!(limited(&["127.0.0.1:80", "[::1]:80"], Vec::new()).is_empty());
         let found = limited(
             &[":80"],

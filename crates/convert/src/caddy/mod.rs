@@ -353,6 +353,9 @@ impl Reading {
             .drafts
             .iter()
             .any(|draft| !draft.site.certificates.is_empty());
+        for list in [&mut self.server.listen, &mut self.server.secure] {
+            without_included(list);
+        }
         match (
             self.domains.is_empty(),
             self.has_internal,
@@ -565,4 +568,15 @@ fn log(directive: &Directive, usual: Option<&Log>, log: &mut Option<Log>) -> Fat
         false => "in Weir's own format",
     };
     access_log::set(log, new, Fate::changed(why))
+}
+
+/// Removes the addresses of ports at which all addresses are listened to: Weir refuses both.
+fn without_included(list: &mut Vec<String>) {
+    let whole: Vec<String> = list.iter().filter(|at| at.starts_with(':')).cloned().collect();
+    list.retain(|at| {
+        let port = at
+            .parse::<std::net::SocketAddr>()
+            .map(|at| format!(":{}", at.port()));
+        !port.is_ok_and(|port| whole.contains(&port))
+    });
 }
