@@ -1,6 +1,8 @@
 //! The users of `basic_auth` and their hashes, and the files that Weir reads them from.
 
 use crate::directive::Directive;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 /// Greatest cost of a hash that Weir accepts.
 const COST_MAX: u32 = 15;
@@ -74,27 +76,8 @@ fn hash(text: &str) -> Option<String> {
 
 /// The bytes of a text in base64 (RFC 4648 section 4), with or without padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=');
-    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
-    for b in text.bytes() {
-        let value = match b {
-            b'A'..=b'Z' => b - b'A',
-            b'a'..=b'z' => b - b'a' + 26,
-            b'0'..=b'9' => b - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(((bits >> count) & 0xff) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    // Six bits alone are no byte.
-    (!text.is_empty() && count < 6).then_some(bytes)
+    let bytes = STANDARD_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 #[cfg(test)]
