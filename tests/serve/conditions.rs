@@ -1,7 +1,8 @@
-//! Rules with conditions (`if`): over HTTP/1.1 and HTTP/2, for redirects, access, upstreams, tried files and header fields. Each
-//! request is sent several times, because known requests are answered in another way.
+//! Rules with conditions (`if`): over HTTP/1.1, HTTP/2 and HTTP/3, for redirects, access, upstreams, tried files, header fields,
+//! limits and pages of other origins. Each request is sent several times, because known requests are answered in another way.
 
 use crate::serve::frames;
+use crate::serve::http3::client::Client;
 use crate::serve::listeners::address;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy};
@@ -39,8 +40,13 @@ impl Got {
     }
 }
 
-/// The responses to a request over HTTP/1.1 and HTTP/2, three times over each.
+/// The responses to a GET request over HTTP/1.1 and HTTP/2, three times over each.
 fn ask(server: &Server, path: &str, fields: &[(&str, &str)]) -> Vec<Got> {
+    ask_as(server, "GET", path, fields)
+}
+
+/// The responses to a request without a body over HTTP/1.1 and HTTP/2, three times over each.
+fn ask_as(server: &Server, method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<Got> {
     let mut all = Vec::new();
     let mut first = server.connect();
     let mut second = frames::connect(server);
@@ -49,8 +55,8 @@ fn ask(server: &Server, path: &str, fields: &[(&str, &str)]) -> Vec<Got> {
             .iter()
             .map(|(name, value)| format!("{name}: {value}\r\n"))
             .collect();
-        first.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n"));
-        let got = first.receive("GET");
+        first.send(format!("{method} {path} HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n"));
+        let got = first.receive(method);
         all.push(Got {
             version: "HTTP/1.1",
             status: got.status,
@@ -61,7 +67,7 @@ fn ask(server: &Server, path: &str, fields: &[(&str, &str)]) -> Vec<Got> {
                 .collect(),
             text: got.text(),
         });
-        let got = second.get(path, fields);
+        let got = second.get(path, &[&[(":method", method)], fields].concat());
         all.push(Got {
             version: "HTTP/2",
             status: got.status,
@@ -210,6 +216,44 @@ fn a_path_that_conditions_leave_open_is_a_mistake_at_start() {
             .fail();
         assert_eq!(code, 2, "{err}");
         assert!(err.contains(advice), "{err}");
+    }
+}
+
+#[test]
+fn a_check_finds_conditions_that_no_request_meets() {
+    let tree = tree();
+    let mistake = "method GET` and `method POST` never hold together";
+    for (rules, code, said) in [
+        (
+            "[[limit]]\nrate = 1\nif = ['method GET', 'method POST']\n",
+            2,
+            mistake,
+        ),
+        (
+            "[[host]]\nnames = ['b.test']\n[[host.cors]]\norigins = ['*']\nif = ['method GET', 'method POST']\n",
+            2,
+            mistake,
+        ),
+        (
+            "[[cors]]\norigins = ['*']\nheaders = ['X-A']\nif = 'cookie a'\n",
+            2,
+            "no preflight request meets `cookie a`",
+        ),
+        (
+            "[[limit]]\nrate = 1\nif = 'method GET'\n[[cors]]\norigins = ['*']\nif = 'query a'\n",
+            0,
+            "",
+        ),
+    ] {
+        let config = tree.write("weir.toml", format!("root = 'site'\n{rules}"));
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["serve", "--check", "--config"])
+            .arg(&config)
+            .output()
+            .expect("the program runs");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{rules}: {err}");
+        assert!(err.contains(said), "{rules}: {err}");
     }
 }
 
@@ -400,6 +444,167 @@ fn the_cache_of_the_proxy_keeps_answers_of_upstreams_apart(strategy: Strategy) {
     assert_eq!((old.all().len(), new.all().len()), (2, 2));
 }
 
+fn limits_count_requests_that_meet_their_conditions(strategy: Strategy) {
+    let tree = tree();
+    let upstream = storable("from upstream");
+    let url = &upstream.url;
+    let server = launch(
+        strategy,
+        &tree,
+        &format!(
+            "[[limit]]\npath = '/docs/*'\nrate = '2/h'\nburst = 2\nif = ['header User-Agent~*bot*', 'not cookie friend']\n\
+             [[limit]]\npath = '/docs/*'\nrate = '1/h'\nif = 'query full'\n\
+             [[limit]]\npath = '/app/*'\nrate = '1/h'\nif = 'method POST'\n\
+             [[proxy]]\npath = '/app/*'\nupstreams = ['{url}']\ncache = true\n"
+        ),
+    );
+    let bot = [("user-agent", "a Bot/1")];
+    let friend = [("user-agent", "a Bot/1"), ("cookie", "friend=1")];
+    let passed = |method: &str, path: &str, fields: &[(&str, &str)], status: u16, retry: Option<&str>| {
+        let mut count = 0;
+        for got in ask_as(&server, method, path, fields) {
+            match got.status {
+                429 => assert_eq!(got.field("retry-after"), retry, "{path} {fields:?}: {got:?}"),
+                other => assert_eq!(other, status, "{path} {fields:?}: {got:?}"),
+            }
+            count += u32::from(got.status != 429);
+            // No response is another one because of a condition: it is refused, or not.
+            assert!(!got.vary().contains("User-Agent"), "{got:?}");
+        }
+        count
+    };
+    for round in 0..2 {
+        let first = |count: u32| if round == 0 { count } else { 0 };
+        // Six of each, over two versions.
+        assert_eq!(passed("GET", "/docs/", &[], 200, None), 6);
+        assert_eq!(passed("GET", "/docs/", &friend, 200, None), 6);
+        assert_eq!(passed("GET", "/docs/", &bot, 200, Some("1800")), first(2));
+        assert_eq!(passed("GET", "/DOCS/x", &bot, 404, Some("1800")), 0);
+        assert_eq!(passed("GET", "/docs/?full", &friend, 200, Some("3600")), first(1));
+        assert_eq!(passed("GET", "/a.txt", &bot, 200, None), 6);
+        assert_eq!(passed("GET", "/app/x", &[], 200, None), 6);
+        assert_eq!(passed("POST", "/app/y", &[], 200, Some("3600")), first(1));
+    }
+    // The first POST, and the first GET.
+    assert_eq!(upstream.all().len(), 2);
+}
+
+/// An upstream with a permission of its own, whose responses may be stored.
+fn permitting() -> Upstream {
+    Upstream::telling(|stream, tell| {
+        tell(request(stream));
+        let _ = stream.write_all(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nCache-Control: max-age=600\r\nContent-Length: 2\r\n\
+              Access-Control-Allow-Origin: https://own.test\r\n\r\nhi",
+        );
+    })
+}
+
+fn rules_for_other_origins_have_conditions(strategy: Strategy) {
+    let tree = tree();
+    let upstream = permitting();
+    let url = &upstream.url;
+    let server = launch(
+        strategy,
+        &tree,
+        &format!(
+            "[[cors]]\npath = '/docs/*'\norigins = ['https://a.test']\nif = ['cookie beta=1', 'header origin']\n\
+             [[cors]]\npath = '/docs/*'\norigins = ['*']\nif = 'not query private'\n\
+             [[cors]]\npath = '/app/*'\norigins = ['https://a.test']\nif = 'cookie beta'\n\
+             [[cors]]\npath = '/app/*'\norigins = ['https://b.test']\nmethods = ['PUT']\n\
+             if = 'header Access-Control-Request-Method=PUT'\n\
+             [[cors]]\npath = '/a.txt'\norigins = ['*']\nif = 'method GET'\n\
+             [[header-rule]]\npath = '/app/*'\nalways = true\nif = 'header X-A'\nheader = ['X-B: 1']\n\
+             [[proxy]]\npath = '/app/*'\nupstreams = ['{url}']\ncache = true\n"
+        ),
+    );
+    type Fields<'f> = &'f [(&'f str, &'f str)];
+    let a = ("origin", "https://a.test");
+    let b = ("origin", "https://b.test");
+    let beta = ("cookie", "beta=1");
+    let put = ("access-control-request-method", "PUT");
+    let get = ("access-control-request-method", "GET");
+    let of_app = "Access-Control-Request-Method Cookie X-A";
+    let of_app_and_origin = "Access-Control-Request-Method Cookie Origin X-A";
+    for (method, path, fields, status, allowed, vary) in [
+        (
+            "GET",
+            "/docs/",
+            &[][..] as Fields<'_>,
+            200,
+            Some("*"),
+            "Cookie origin",
+        ),
+        ("GET", "/docs/", &[a], 200, Some("*"), "Cookie origin"),
+        // The field of a condition is named once.
+        (
+            "GET",
+            "/docs/",
+            &[a, beta],
+            200,
+            Some("https://a.test"),
+            "Cookie Origin",
+        ),
+        ("GET", "/docs/", &[b, beta], 200, None, "Cookie Origin"),
+        ("GET", "/docs/?private", &[a], 200, None, "Cookie origin"),
+        (
+            "GET",
+            "/docs/none",
+            &[a, beta],
+            404,
+            Some("https://a.test"),
+            "Cookie Origin",
+        ),
+        ("GET", "/", &[a, beta], 200, None, ""),
+        // One stored response has the lines of the rule that applies to each request, or those of the upstream.
+        ("GET", "/app/x", &[a], 200, Some("https://own.test"), of_app),
+        (
+            "GET",
+            "/app/x",
+            &[a, beta],
+            200,
+            Some("https://a.test"),
+            of_app_and_origin,
+        ),
+        ("GET", "/app/x", &[b, beta], 200, None, of_app_and_origin),
+        ("GET", "/app/x", &[a], 200, Some("https://own.test"), of_app),
+        // A preflight request has no cookies, and a method of its own.
+        (
+            "OPTIONS",
+            "/app/x",
+            &[b, put],
+            204,
+            Some("https://b.test"),
+            of_app_and_origin,
+        ),
+        ("OPTIONS", "/app/x", &[a, put], 204, None, of_app_and_origin),
+        ("OPTIONS", "/a.txt", &[a, get], 204, None, ""),
+        ("GET", "/a.txt", &[a], 200, Some("*"), ""),
+    ] {
+        for got in ask_as(&server, method, path, fields) {
+            let told = format!("{method} {path} {fields:?}: {got:?}");
+            let found = (got.status, got.field("access-control-allow-origin"));
+            assert_eq!(found, (status, allowed), "{told}");
+            assert_eq!(got.vary(), vary, "{told}");
+            let methods = got.field("access-control-allow-methods");
+            let is_permitted = status == 204 && allowed.is_some();
+            assert_eq!(methods, is_permitted.then_some("PUT"), "{told}");
+            // The answer to a preflight request that no rule is for is that to any `OPTIONS`.
+            let is_plain = method == "OPTIONS" && path == "/a.txt";
+            assert_eq!(got.field("allow").is_some(), is_plain, "{told}");
+        }
+    }
+    for got in ask_as(&server, "OPTIONS", "/app/x", &[b, put, ("x-a", "")]) {
+        assert_eq!((got.status, got.field("x-b")), (204, Some("1")), "{got:?}");
+    }
+    assert_eq!(upstream.all().len(), 1, "no preflight request is passed on");
+    // If no rule applies to it, a preflight request is passed on as any other.
+    for got in ask_as(&server, "OPTIONS", "/app/x", &[b, get]) {
+        let found = (got.status, got.field("access-control-allow-origin"));
+        assert_eq!(found, (200, Some("https://own.test")), "{got:?}");
+    }
+}
+
 fn converted_conditions_are_those_of_the_other_server(strategy: Strategy) {
     let nginx = "server { listen 80; server_name a.test; root site;\n\
         if ($http_user_agent ~* (crawler|spider)) { return 410; }\n\
@@ -499,6 +704,66 @@ fn requests_in_cleartext_are_redirected_although_those_with_tls_are_known() {
     }
 }
 
+/// In one thread, as above. HTTP/3 has a thread of its own, and counts with the others.
+#[test]
+fn limits_and_rules_for_other_origins_tell_schemes_apart() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    pairs.tree.write("site/few/a.txt", "few");
+    pairs.tree.write("site/bots/a.txt", "bots");
+    let config = pairs.tree.write(
+        "weir.toml",
+        "root = 'site'\nlive = 'nobody'\nhttp3 = true\n\
+         [[listener]]\naddress = '127.0.0.2:0'\ntls = { cert = 'a.pem', key = 'a.key' }\n\
+         [[limit]]\npath = '/few/*'\nrate = '5/h'\nburst = 5\nif = 'scheme http'\n\
+         [[limit]]\npath = '/bots/*'\nrate = '4/h'\nburst = 4\nif = ['header User-Agent~*bot*', 'scheme https']\n\
+         [[cors]]\norigins = ['https://a.test']\nif = 'scheme https'\n",
+    );
+    let server = Launch::new(Strategy::ONE_LOOP)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let mut secure = Secure::open(address(&server, 1), &pairs.client(), "a.test");
+    let mut third = Client::open(address(&server, 1), &pairs.client(), "a.test");
+    let mut clear = Connection::open(address(&server, 0));
+    let origin = ("origin", "https://a.test");
+    let allowed = "access-control-allow-origin: https://a.test";
+    for round in 0..8 {
+        let request = "GET /few/a.txt HTTP/1.1\r\nHost: a.test\r\nOrigin: https://a.test\r\n\r\n";
+        let text = secure.exchange(request).expect("a response").to_ascii_lowercase();
+        assert!(
+            text.starts_with("http/1.1 200") && text.contains(allowed),
+            "{text}"
+        );
+        let got = third.get("/few/a.txt", &[origin]);
+        let allowed = got.field("access-control-allow-origin");
+        assert_eq!((got.status, allowed), (200, Some("https://a.test")), "{got:?}");
+        // The same bytes, in cleartext.
+        clear.send(request);
+        let got = clear.receive("GET");
+        let status = if round < 5 { 200 } else { 429 };
+        let allowed = got.field("Access-Control-Allow-Origin");
+        assert_eq!((got.status, allowed), (status, None), "{round}: {got:?}");
+        // Clients of HTTP/1.1 and HTTP/3 share a rate.
+        let request = "GET /bots/a.txt HTTP/1.1\r\nHost: a.test\r\nUser-Agent: bot\r\n\r\n";
+        let status = if round < 2 { 200 } else { 429 };
+        let text = secure.exchange(request).expect("a response");
+        assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{round}: {text}");
+        let got = third.get("/bots/a.txt", &[("user-agent", "bot")]);
+        assert_eq!(got.status, status, "{round}: {got:?}");
+        assert_eq!(third.get("/bots/a.txt", &[]).status, 200);
+        clear.send(request);
+        assert_eq!(clear.receive("GET").status, 200, "{round}");
+    }
+    // The answer to a preflight request depends on the scheme, too.
+    let preflight = [origin, ("access-control-request-method", "GET")];
+    let asked = [&[(":method", "OPTIONS")], &preflight[..]].concat();
+    let got = third.get("/few/a.txt", &asked);
+    let methods = got.field("access-control-allow-methods");
+    assert_eq!((got.status, methods), (204, Some("GET, HEAD")), "{got:?}");
+    let got = clear.request("OPTIONS", "/bots/a.txt", &preflight);
+    assert_eq!(got.field("Access-Control-Allow-Methods"), None, "{got:?}");
+}
+
 #[test]
 fn an_explanation_names_the_condition_that_decides() {
     let tree = tree();
@@ -508,7 +773,9 @@ fn an_explanation_names_the_condition_that_decides() {
          [[redirect]]\nfrom = '/a.txt'\nto = '/b'\nif = ['cookie beta', 'not query plain']\n\
          [[header-rule]]\npath = '*.txt'\nif = 'scheme https'\nheader = ['X-A: 1']\n\
          [[access]]\npath = '/docs/*'\nif = 'header X-Key=k'\nallow = 'all'\n[[access]]\npath = '/docs/*'\ndeny = 'all'\n\
-         [[proxy]]\npath = '/api/*'\nif = 'method POST'\nupstreams = ['http://127.0.0.1:1']\n",
+         [[proxy]]\npath = '/api/*'\nif = 'method POST'\nupstreams = ['http://127.0.0.1:1']\n\
+         [[limit]]\npath = '/api/*'\nif = 'header User-Agent~*bot*'\nrate = '10/m'\n\
+         [[cors]]\npath = '/api/*'\nif = 'scheme https'\norigins = ['https://a.test']\n",
     );
     for (request, field, code, words) in [
         (
@@ -559,6 +826,30 @@ fn an_explanation_names_the_condition_that_decides() {
             0,
             "answer         from proxy, rule 1 for `/api/*`",
         ),
+        (
+            "POST /api/x",
+            "",
+            0,
+            "limit rule 1 for `/api/*` does not apply: `header User-Agent~*bot*` does not hold",
+        ),
+        (
+            "POST /api/x",
+            "User-Agent: bot",
+            0,
+            "limit          rule 1 for `/api/*`: each client 10/m, 1 at once",
+        ),
+        (
+            "POST /api/x",
+            "",
+            0,
+            "cors rule 1 for `/api/*` does not apply: `scheme https` does not hold",
+        ),
+        (
+            "POST https://a.test/api/x",
+            "",
+            0,
+            "cors           rule 1 for `/api/*`: pages of https://a.test",
+        ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command
@@ -578,10 +869,12 @@ fn an_explanation_names_the_condition_that_decides() {
 on_strategy!(
     loops, LOOPS: redirects_have_conditions, an_access_rule_with_a_condition_opens_only_what_a_rule_opens,
     header_rules_have_conditions, other_files_are_tried_under_conditions,
-    the_cache_of_the_proxy_keeps_answers_of_upstreams_apart, converted_conditions_are_those_of_the_other_server
+    the_cache_of_the_proxy_keeps_answers_of_upstreams_apart, converted_conditions_are_those_of_the_other_server,
+    limits_count_requests_that_meet_their_conditions, rules_for_other_origins_have_conditions
 );
 on_strategy!(
     one_loop_uring, ONE_LOOP_URING: redirects_have_conditions,
     an_access_rule_with_a_condition_opens_only_what_a_rule_opens, header_rules_have_conditions,
-    other_files_are_tried_under_conditions, the_cache_of_the_proxy_keeps_answers_of_upstreams_apart
+    other_files_are_tried_under_conditions, the_cache_of_the_proxy_keeps_answers_of_upstreams_apart,
+    limits_count_requests_that_meet_their_conditions, rules_for_other_origins_have_conditions
 );

@@ -148,7 +148,8 @@ impl Secure {
         ))
     }
 
-    fn exchange(&mut self, request: &str) -> Option<String> {
+    /// The response to these bytes; `None` if the server ends the connection.
+    pub(crate) fn exchange(&mut self, request: &str) -> Option<String> {
         self.0.write_all(request.as_bytes()).ok()?;
         let mut text = Vec::new();
         let mut buffer = [0; 16_384];

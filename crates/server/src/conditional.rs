@@ -6,7 +6,8 @@
 //!                  └─ Dependence ─▶ `Vary` and lines of rules; the answer is not kept
 //! ```
 //! An answer to a path depends on the conditions of all rules for the path, whether they hold or not. Rules without conditions
-//! act elsewhere: `crate::filter` and `crate::field_rules` add their lines. This file knows no sessions.
+//! act elsewhere: `crate::filter` and `crate::field_rules` add their lines. Limits (`crate::request_limit`) are no part of this:
+//! they change no answer, they refuse it. This file knows no sessions.
 
 use crate::config::{Access, Config, Facts, HeaderRule, PathPattern, spelling};
 use crate::field_list::FieldListBuf;
@@ -21,7 +22,7 @@ pub(crate) struct Conditional {
 /// The rules of one site that have conditions.
 #[derive(Debug)]
 struct Site {
-    /// Paths of redirects, upstreams and tried files, and the fields that their conditions read.
+    /// Paths of redirects, upstreams, tried files and rules for other origins, and the fields that their conditions read.
     choices: Vec<(PathPattern, Vec<String>)>,
     header_rules: Vec<HeaderRule>,
     /// Whether there are access rules with conditions.
@@ -140,7 +141,8 @@ impl Site {
             .map(|rule| (rule.from(), rule.conditions()));
         let proxies = config.proxy.iter().map(|rule| (&rule.path, &rule.conditions));
         let tried = config.try_files.iter().map(|rule| (&rule.path, &rule.conditions));
-        let choices = redirects.chain(proxies).chain(tried);
+        let cors = config.cors.iter().map(|rule| (&rule.path, &rule.conditions));
+        let choices = redirects.chain(proxies).chain(tried).chain(cors);
         let choices = choices.filter(|(_, conditions)| !conditions.is_empty());
         let header_rules = config.header_rule.iter();
         Site {
@@ -233,7 +235,15 @@ mod tests {
             [[redirect]]\nfrom = '/s'\nto = '/'\nif = ['scheme http', 'query q', 'method GET']\n";
         let header = "[[header-rule]]\npath = '/h*'\nheader = ['A: b']\nif = 'header X-C'\n\
             [[header-rule]]\npath = '/i*'\nheader = ['A: b']\nif = 'header X-C'\nalways = true\n";
+        let cors = "[[cors]]\npath = '/c/*'\norigins = ['*']\nif = ['header X-D', 'scheme https']\n\
+            [[cors]]\npath = '/o/*'\norigins = ['*']\nif = 'method GET'\n\
+            [[cors]]\norigins = ['https://a.test']\n";
+        let limit = "[[limit]]\nrate = 1\nif = 'header X-E'\n";
         for (rules, path, expected) in [
+            (cors, "/c/a", Some("X-D")),
+            (cors, "/o/a", Some("")),
+            (cors, "/C/a", None),
+            (limit, "/", None),
             (access, "/a", None),
             (access, "/docs/a", Some("X-A Cookie")),
             (access, "/docs/a.html", Some("X-A Cookie X-B")),

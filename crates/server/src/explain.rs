@@ -140,6 +140,24 @@ fn explain(
     if spelled != raw && !spelled.is_empty() {
         say("path", format!("rules compare `{}`", spelled.escape_ascii()));
     }
+    let handled = state.handlers.of(head).is_some();
+    let is_redirected = state.https_port.is_some() && !question.is_secured;
+    if state.handlers.is_rate_limited(head) {
+        limits(config, (&spelled, facts), question.peer, &mut say);
+    }
+    if !handled
+        && !is_redirected
+        && let Some(rule) = cors(config, (&spelled, facts), &mut say)
+        && state.field_rules.answers(site, facts)
+    {
+        let (status, fields) = answer(cx, head, question, now).unzip();
+        return Explanation {
+            steps,
+            status,
+            source: format!("cors {rule}, for a preflight request"),
+            fields: fields.unwrap_or_default(),
+        };
+    }
     // Before access rules, because whether a password is right is not known here.
     let storing = storing(config, &spelled).filter(|_| state.proxies.find(site, facts, false).is_some());
     if let Some(text) = &storing {
@@ -161,8 +179,6 @@ fn explain(
         say("access", format!("rule {} for `{}`", at + 1, rule.path));
     }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
-    let is_redirected = state.https_port.is_some() && !question.is_secured;
-    let handled = state.handlers.of(head).is_some();
     if is_ruled && !is_redirected {
         let (text, stops) = match verdict {
             Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
@@ -263,21 +279,6 @@ fn explain(
                 fields: Vec::new(),
             };
         }
-    }
-    let mut cors = config.cors.iter().enumerate();
-    if let Some((at, rule)) = cors.find(|(_, rule)| rule.path.matches(&spelled))
-        && !handled
-    {
-        let origins: Vec<String> = rule.origins.iter().map(ToString::to_string).collect();
-        say(
-            "cors",
-            format!(
-                "rule {} for `{}`: pages of {}",
-                at + 1,
-                rule.path,
-                origins.join(", ")
-            ),
-        );
     }
     let covers = |at: usize| config.redirect[at].covers(&spelled);
     let conditions: Vec<_> = config.redirect.iter().map(Redirect::conditions).collect();
@@ -428,6 +429,53 @@ fn decided(
     }
 }
 
+/// Says which limits count a request of this client.
+fn limits(
+    config: &Config,
+    (spelled, facts): (&[u8], Facts<'_, '_, '_>),
+    peer: IpAddr,
+    say: &mut impl FnMut(&'static str, String),
+) {
+    let rules = config.limit.iter().enumerate();
+    for (at, rule) in rules.filter(|(_, rule)| rule.path.covers(spelled)) {
+        if !rule.conditions.is_empty() {
+            say("if", decided("limit", at, &rule.path, &rule.conditions, facts));
+        }
+        if rule.counts(facts) {
+            let text = match rule.client(peer.to_canonical()) {
+                Some(_) => format!("each client {}", rule.allowance()),
+                None => format!("{} is not limited (except)", Shown(peer)),
+            };
+            say("limit", format!("rule {} for `{}`: {text}", at + 1, rule.path));
+        }
+    }
+}
+
+/// Says which rule for pages of other origins applies to a request. Returns its name, if one does.
+fn cors(
+    config: &Config,
+    (spelled, facts): (&[u8], Facts<'_, '_, '_>),
+    say: &mut impl FnMut(&'static str, String),
+) -> Option<String> {
+    let covers = |at: usize| config.cors[at].path.matches(spelled);
+    let conditions: Vec<_> = config.cors.iter().map(|rule| &rule.conditions).collect();
+    for at in asked(&conditions, covers, facts) {
+        say(
+            "if",
+            decided("cors", at, &config.cors[at].path, conditions[at], facts),
+        );
+    }
+    let mut rules = config.cors.iter().enumerate();
+    let (at, rule) = rules.find(|(_, rule)| rule.applies(spelled, facts))?;
+    let origins: Vec<String> = rule.origins.iter().map(ToString::to_string).collect();
+    let name = format!("rule {}", at + 1);
+    say(
+        "cors",
+        format!("{name} for `{}`: pages of {}", rule.path, origins.join(", ")),
+    );
+    Some(name)
+}
+
 /// The site of a request, in words.
 fn host(whole: &Config, site: usize, config: &Config) -> String {
     let root = match &config.root {
@@ -572,7 +620,8 @@ fn answer(
                     Head::Prepared(representation) => representation.all_fields(),
                     Head::Composed(lines) => lines,
                 };
-                let text = String::from_utf8_lossy(lines.text());
+                let text = [lines.text(), answer.more.text()].concat();
+                let text = String::from_utf8_lossy(&text);
                 let fields = text.lines().map(str::to_owned).collect();
                 return Some((answer.status.as_u16(), fields));
             }
@@ -730,6 +779,64 @@ mod tests {
         }
         let explanation = explained(&server, "GET", "/old/a?b", false);
         assert!(explanation.fields.contains(&"Location: /new/a?b".to_owned()));
+    }
+
+    #[test]
+    fn limits_and_permissions_for_other_origins_come_before_access_rules() {
+        let server = server(
+            "[[limit]]\npath = '/dir/*'\nrate = '30/m'\nif = 'method GET'\n\
+             [[limit]]\npath = '/dir/*'\nconcurrent = 2\nrate = 5\nexcept = '10.0.0.0/8'\n\
+             [[limit]]\nrate = 5\nexcept = '192.0.2.0/24'\n\
+             [[cors]]\npath = '/dir/*'\nif = 'query api'\norigins = ['https://a.test', 'https://b.test']\n\
+             [[cors]]\npath = '/dir/*'\norigins = ['https://c.test']\n\
+             [[access]]\npath = '/dir/*'\ndeny = 'all'\n\
+             [[proxy]]\npath = '/dir/api/*'\nupstreams = ['http://127.0.0.1:1']\n",
+        );
+        let preflight = ["Origin: https://a.test", "Access-Control-Request-Method: GET"];
+        let preflight = preflight.map(|line| line.parse::<FieldLine>().unwrap());
+        let ask = |method, target, fields| {
+            let question = Question {
+                method,
+                host: "a.test",
+                target,
+                is_secured: false,
+                peer: "192.0.2.7".parse().unwrap(),
+                fields,
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            server.explain(&question, Instant::ZERO, wall).unwrap()
+        };
+        let found = ask("GET", "/dir/api/x", &[][..]);
+        let said: Vec<String> = found
+            .steps
+            .iter()
+            .map(|step| format!("{} {}", step.subject, step.text))
+            .collect();
+        assert_eq!(
+            said[1..8],
+            [
+                "if limit rule 1 for `/dir/*` applies: `method GET` holds",
+                "limit rule 1 for `/dir/*`: each client 30/m, 1 at once",
+                "limit rule 2 for `/dir/*`: each client 5/s, 5 at once, 2 under way",
+                "limit rule 3 for `/*`: 192.0.2.7 is not limited (except)",
+                "if cors rule 1 for `/dir/*` does not apply: `query api` does not hold",
+                "cors rule 2 for `/dir/*`: pages of https://c.test",
+                "access rule 1 for `/dir/*`",
+            ],
+            "{said:?}"
+        );
+        assert_eq!(found.status, Some(403));
+        let found = ask("OPTIONS", "/dir/api/x?api", &preflight);
+        assert_eq!(
+            (found.status, &*found.source),
+            (Some(204), "cors rule 1, for a preflight request"),
+            "{found:?}"
+        );
+        for line in ["Access-Control-Allow-Origin: https://a.test", "Vary: Origin"] {
+            assert!(found.fields.iter().any(|field| field == line), "{found:?}");
+        }
+        let first = "limit rule 1 for `/dir/*` does not apply: `method GET` does not hold";
+        assert_eq!(found.steps[1].text, first);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl FieldListBuf {
         &mut self.0
     }
 
-    /// Adds the missing ones of these members to the first line of this name, which holds a list of members. Returns
+    /// Adds the missing ones of these members to the first line of this name, which holds a list of members without case. Returns
     /// false if there is no line of this name.
     pub(crate) fn add_members(&mut self, name: &str, members: &[&str]) -> bool {
         let list = self.list();
@@ -111,7 +111,7 @@ impl FieldListBuf {
         };
         let is_missing = |member: &&&str| {
             let mut named = value.split(|&b| b == b',');
-            !named.any(|one| one.trim_ascii() == member.as_bytes())
+            !named.any(|one| one.trim_ascii().eq_ignore_ascii_case(member.as_bytes()))
         };
         let more: String = members
             .iter()
@@ -159,6 +159,7 @@ mod tests {
                 "Accept, Accept-Encoding, Sec-Fetch-Mode",
             ),
             ("Sec-Fetch-Mode,Accept", "Sec-Fetch-Mode,Accept"),
+            ("accept", "accept, Sec-Fetch-Mode"),
         ] {
             let mut list = FieldListBuf::default();
             list.add("A", b"b");

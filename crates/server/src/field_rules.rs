@@ -5,11 +5,10 @@
 //! else: errors, redirects, responses of upstreams, and answers to preflight requests. It knows no sessions.
 
 use crate::conditional::Dependence;
-use crate::config::{Config, Cors, FieldLine, Grant, HeaderRule, spelling};
+use crate::config::{Config, Cors, Facts, FieldLine, Grant, HeaderRule, spelling};
 use crate::field_list::{FieldList, FieldListBuf, write_line};
 use crate::request_id::RequestId;
 use http_semantics::method::Method;
-use http_semantics::request::RequestHead;
 
 /// The rules of all sites. By default there are none.
 #[derive(Debug, Default)]
@@ -91,16 +90,17 @@ impl FieldRules {
         lines
     }
 
-    /// What the rules for other origins say about a request; `None`: no rule matches its path.
+    /// What the rules for other origins say about a request; `None`: none applies to it.
     #[cold]
     pub(crate) fn cross_origin<'c, 'b>(
         &'c self,
         site: usize,
-        head: &RequestHead<'b, '_>,
+        facts: Facts<'_, 'b, '_>,
     ) -> Option<CrossOrigin<'c, 'b>> {
         let rules = &self.sites.get(site)?.cors;
+        let head = facts.head;
         let spelled = (!rules.is_empty()).then(|| head.target.path().and_then(spelling))??;
-        let rule = rules.iter().find(|rule| rule.path.matches(&spelled))?;
+        let rule = rules.iter().find(|rule| rule.applies(&spelled, facts))?;
         let field = |name: &str| {
             let mut fields = head.fields.iter();
             fields
@@ -119,21 +119,21 @@ impl FieldRules {
     }
 
     /// Whether a rule answers a request in place of files and upstreams: it asks whether a page may send another one.
-    pub(crate) fn answers(&self, site: usize, head: &RequestHead<'_, '_>) -> bool {
+    pub(crate) fn answers(&self, site: usize, facts: Facts<'_, '_, '_>) -> bool {
         !self.is_empty()
             && self
-                .cross_origin(site, head)
+                .cross_origin(site, facts)
                 .is_some_and(|cross| cross.is_preflight)
     }
 
     /// Lines for a response of an upstream.
-    pub(crate) fn passed(&self, site: usize, head: &RequestHead<'_, '_>) -> RuledLines {
+    pub(crate) fn passed(&self, site: usize, facts: Facts<'_, '_, '_>) -> RuledLines {
         if self.is_empty() {
             return RuledLines::NONE;
         }
-        let mut lines = self.always(site, head.target.path());
+        let mut lines = self.always(site, facts.head.target.path());
         let mut is_cross_origin = false;
-        if let Some(cross) = self.cross_origin(site, head) {
+        if let Some(cross) = self.cross_origin(site, facts) {
             is_cross_origin = true;
             let text = lines.text_mut();
             cross.write(text);

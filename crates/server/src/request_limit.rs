@@ -1,16 +1,15 @@
 //! Limits on the requests of each client for some paths: their rate, and how many are under way.
 //!
 //! ```text
-//!   request ─▶ rules that cover its path ─┬─ within all ─▶ Seats, held until the response is sent
-//!                                         └─ above one ──▶ Exceeded (429)
+//!   request ─▶ rules that cover its path, and whose conditions it meets ─┬─ within all ─▶ Seats, held until the response is sent
+//!                                                                        └─ above one ──▶ Exceeded (429)
 //! ```
 //! Each process counts for itself, and a reload begins anew. Rates use the algorithm of [`crate::rate_limit`], and tables
 //! have its bound. This file knows no sessions.
 
-use crate::config::{Config, Limit, spelling};
+use crate::config::{Config, Facts, Limit, spelling};
 use crate::connection_limit::{Peers, unit};
 use crate::rate_limit::{Paces, Rate};
-use http_semantics::request::RequestHead;
 use std::net::IpAddr;
 use std::sync::Arc;
 use units::Instant;
@@ -114,19 +113,23 @@ impl RequestLimits {
     pub(crate) fn admit(
         &self,
         site: usize,
-        head: &RequestHead<'_, '_>,
+        facts: Facts<'_, '_, '_>,
         peer: IpAddr,
         now: Instant,
     ) -> Result<Seats, Exceeded> {
         let mut seats = Seats::default();
         let rules = self.sites.get(site).map_or(&[][..], Vec::as_slice);
-        let spelled = (!rules.is_empty()).then(|| head.target.path().and_then(spelling));
+        let spelled = (!rules.is_empty()).then(|| facts.head.target.path().and_then(spelling));
         let Some(spelled) = spelled.flatten() else {
             return Ok(seats);
         };
         let peer = peer.to_canonical();
         for meter in rules.iter().filter(|meter| meter.rule.path.covers(&spelled)) {
+            // Whether it meets the conditions or not: in the other scheme, the same head may.
             seats.is_ruled = true;
+            if !meter.rule.counts(facts) {
+                continue;
+            }
             let Some(client) = meter.rule.client(peer) else {
                 continue;
             };
@@ -156,9 +159,9 @@ impl RequestLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_semantics::field::Fields;
+    use http_semantics::field::{Fields, Line};
     use http_semantics::method::Method;
-    use http_semantics::request::Protocol;
+    use http_semantics::request::{Protocol, RequestHead};
     use http_semantics::target::Target;
     use units::Duration;
 
@@ -166,17 +169,78 @@ mod tests {
         RequestLimits::of([Config::from_toml(text, "w.toml").unwrap()].iter())
     }
 
+    /// Asks to admit a GET request, in cleartext without field lines.
     fn admit(limits: &RequestLimits, path: &str, peer: &str, millis: u64) -> Result<Seats, Exceeded> {
+        admit_with(limits, (path, &[], false), peer, millis)
+    }
+
+    /// Asks to admit a GET request for a path with these field lines. The last value says whether it comes over TLS.
+    fn admit_with(
+        limits: &RequestLimits,
+        (path, lines, is_secured): (&str, &[(&'static str, &str)], bool),
+        peer: &str,
+        millis: u64,
+    ) -> Result<Seats, Exceeded> {
+        let lines: Vec<Line<'_>> = lines
+            .iter()
+            .map(|(name, value)| Line {
+                name,
+                value: value.as_bytes(),
+            })
+            .collect();
         let head = RequestHead {
             method: Method::Get,
             method_name: "GET",
             target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
             target_raw: path.as_bytes(),
             protocol: Protocol::Http11,
-            fields: Fields::new(&[]),
+            fields: Fields::new(&lines),
+        };
+        let facts = Facts {
+            head: &head,
+            is_secured,
         };
         let now = Instant::ZERO + Duration::from_secs(100) + Duration::from_millis(millis);
-        limits.admit(0, &head, peer.parse().unwrap(), now)
+        limits.admit(0, facts, peer.parse().unwrap(), now)
+    }
+
+    #[test]
+    fn a_rule_counts_only_requests_that_meet_its_conditions() {
+        let limits = limits(
+            "[[limit]]\nrate = '2/h'\nburst = 2\nif = ['header User-Agent~*bot*', 'not cookie friend']\n\
+             [[limit]]\npath = '/q*'\nconcurrent = 1\nif = 'query full'\n\
+             [[limit]]\npath = '/s'\nrate = '1/h'\nif = 'scheme http'\n",
+        );
+        let bot: &[_] = &[("User-Agent", "A Bot/1")];
+        let friend: &[_] = &[("User-Agent", "A Bot/1"), ("Cookie", "friend=1")];
+        let client = "192.0.2.1";
+        // Those that are not counted leave the rate to the others.
+        for _ in 0..5 {
+            for lines in [&[][..], friend, &[("User-Agent", "Mozilla")]] {
+                let seats = admit_with(&limits, ("/", lines, true), client, 0).unwrap();
+                assert!(seats.is_ruled(), "the next request with this path may be counted");
+            }
+        }
+        let counts = [0; 4].map(|_| admit_with(&limits, ("/", bot, true), client, 0).is_ok());
+        assert_eq!(counts, [true, true, false, false]);
+        assert!(admit_with(&limits, ("/", bot, true), "192.0.2.2", 0).is_ok());
+        assert!(admit_with(&limits, ("/", friend, true), client, 0).is_ok());
+        // Each rule has conditions of its own, and all rules apply whose conditions hold.
+        let held = admit_with(&limits, ("/q?full", &[], true), client, 0).unwrap();
+        assert!(!held.is_empty());
+        assert!(admit_with(&limits, ("/q?full", &[], true), client, 0).is_err());
+        assert!(
+            admit_with(&limits, ("/q?x", &[], true), client, 0)
+                .unwrap()
+                .is_empty()
+        );
+        assert!(admit_with(&limits, ("/q?x", bot, true), client, 0).is_err());
+        drop(held);
+        assert!(admit_with(&limits, ("/q?full", &[], true), client, 0).is_ok());
+        for (is_secured, expected) in [(false, true), (true, true), (false, false), (true, true)] {
+            let found = admit_with(&limits, ("/s", &[], is_secured), client, 0);
+            assert_eq!(found.is_ok(), expected, "{is_secured}");
+        }
     }
 
     #[test]

@@ -130,6 +130,17 @@ impl Test {
         }
     }
 
+    /// Whether the texts show that every request that passes the other test passes this one.
+    fn includes(&self, other: &Test) -> bool {
+        self == other
+            || match (self, other) {
+                (Test::Header(one, None), Test::Header(other, _)) => one.eq_ignore_ascii_case(other),
+                (Test::Cookie(one, None), Test::Cookie(other, _))
+                | (Test::Query(one, None), Test::Query(other, _)) => one == other,
+                _ => false,
+            }
+    }
+
     /// Whether a query meets the test; false for other tests.
     fn is_in_query(&self, query: &[u8]) -> bool {
         let Test::Query(name, pattern) = self else {
@@ -218,6 +229,43 @@ impl Condition {
     /// Whether a request meets the condition.
     pub(crate) fn holds(&self, facts: Facts<'_, '_, '_>) -> bool {
         self.test.holds(facts) != self.is_negated
+    }
+
+    /// Whether the texts show that no request meets both conditions.
+    fn excludes(&self, other: &Condition) -> bool {
+        match (self.is_negated, other.is_negated) {
+            (false, false) => match (&self.test, &other.test) {
+                (Test::Method(one), Test::Method(other)) => one != other,
+                (Test::Secured(one), Test::Secured(other)) => one != other,
+                _ => false,
+            },
+            // Every request has one of the two.
+            (true, true) => {
+                matches!((&self.test, &other.test), (Test::Secured(one), Test::Secured(other)) if one != other)
+            }
+            (true, false) => self.test.includes(&other.test),
+            (false, true) => other.excludes(self),
+        }
+    }
+
+    /// Whether browsers ask without this for permission to send another request
+    /// (<https://fetch.spec.whatwg.org/#cors-preflight-fetch>): with the method OPTIONS, no cookies and no password.
+    fn excludes_preflights(&self) -> bool {
+        match &self.test {
+            Test::Method(name) => (name == "OPTIONS") == self.is_negated,
+            Test::Cookie(..) => !self.is_negated,
+            Test::Header(name, _) => {
+                let is_personal = ["cookie", "authorization"];
+                !self.is_negated && is_personal.iter().any(|one| name.eq_ignore_ascii_case(one))
+            }
+            Test::Query(..) | Test::Secured(_) => false,
+        }
+    }
+
+    /// Whether the condition excludes every request with this field.
+    fn excludes_field(&self, field: &str) -> bool {
+        let is_any = matches!(&self.test, Test::Header(name, None) if name.eq_ignore_ascii_case(field));
+        self.is_negated && is_any
     }
 
     /// The field of requests that the condition reads, if it is one that `Vary` names. The target of a request is part of every
@@ -337,6 +385,31 @@ impl Conditions {
     /// Fields of requests that the conditions read, for `Vary`.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(Condition::field)
+    }
+
+    /// Checks that some request may meet all conditions.
+    ///
+    /// # Errors
+    /// Two conditions whose texts show that no request meets both, as a sentence.
+    pub(super) fn validate(&self) -> Result<(), String> {
+        for (at, one) in self.0.iter().enumerate() {
+            if let Some(other) = self.0[..at].iter().find(|other| one.excludes(other)) {
+                return Err(format!(
+                    "`{other}` and `{one}` never hold together; remove one of the two"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first condition that no preflight request of a browser meets.
+    pub(super) fn excluding_preflights(&self) -> Option<&Condition> {
+        self.0.iter().find(|one| one.excludes_preflights())
+    }
+
+    /// The first condition that no request with this field meets.
+    pub(super) fn excluding_field(&self, field: &str) -> Option<&Condition> {
+        self.0.iter().find(|one| one.excludes_field(field))
     }
 
     /// The pattern of a rule with these conditions behind it, which tells it from other rules for the same paths.
@@ -623,6 +696,33 @@ mod tests {
         };
         assert!(many(CONDITIONS_MAX).is_ok());
         assert!(many(CONDITIONS_MAX + 1).unwrap_err().contains("at most 8"));
+    }
+
+    #[test]
+    fn conditions_that_no_request_meets_together_are_found() {
+        for (one, other, is_possible) in [
+            ("method GET", "method POST", false),
+            ("method GET", "not method POST", true),
+            ("not method GET", "not method POST", true),
+            ("scheme http", "scheme https", false),
+            ("not scheme http", "not scheme https", false),
+            ("scheme http", "not scheme https", true),
+            ("header X-A=1", "not header x-a", false),
+            ("not header X-A=1", "header X-A", true),
+            ("header X-A=1", "header X-A=2", true),
+            ("header X-A=1", "not header X-B", true),
+            ("cookie a=1", "not cookie a", false),
+            ("cookie a=1", "not cookie A", true),
+            ("cookie a", "not cookie a=1", true),
+            ("query a=1", "not query a", false),
+            ("query a=1", "not cookie a", true),
+        ] {
+            for pair in [[one, other], [other, one]] {
+                let all = pair.map(|text| text.parse().unwrap());
+                let found = Conditions(all.to_vec()).validate();
+                assert_eq!(found.is_ok(), is_possible, "{pair:?}: {found:?}");
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Decides which origins, methods and fields a rule allows. Responses get their field lines elsewhere.
 
+use super::condition::{Conditions, Facts};
 use super::pattern::PathPattern;
 use super::values;
 use core::fmt;
@@ -22,6 +23,9 @@ pub struct Cors {
     /// Matches the path of the request.
     #[serde(default)]
     pub path: PathPattern,
+    /// What requests must have for the rule to apply; a preflight request is one of its own.
+    #[serde(default, rename = "if")]
+    pub conditions: Conditions,
     /// Origins whose pages may read the responses.
     pub origins: Vec<Origin>,
     /// Methods that these pages may use.
@@ -174,6 +178,11 @@ pub(crate) enum Grant<'o> {
 }
 
 impl Cors {
+    /// Whether the rule applies to a request for `spelled`, a path in normalized spelling.
+    pub(crate) fn applies(&self, spelled: &[u8], facts: Facts<'_, '_, '_>) -> bool {
+        self.path.matches(spelled) && self.conditions.hold(facts)
+    }
+
     /// The permission of an origin; `None`: the request names none.
     pub(crate) fn grant<'o>(&self, origin: Option<&'o [u8]>) -> Grant<'o> {
         if self.origins.contains(&Origin::Any) {
@@ -207,6 +216,7 @@ impl Cors {
                 "the rule for `{path}` names no origins; name one, as in origins = [\"https://example.org\"]"
             ));
         }
+        self.validate_conditions()?;
         let lists = [
             ("origins", origins.len()),
             ("methods", self.methods.len()),
@@ -223,6 +233,34 @@ impl Cors {
             return Err(format!(
                 "the rule for `{path}` has `credentials` and a `*`, which browsers reject together; name the origins, \
                  methods and fields"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that the conditions leave something of the rule, and that answers to preflight requests have what only they have.
+    fn validate_conditions(&self) -> Result<(), String> {
+        let Cors { path, conditions, .. } = self;
+        conditions
+            .validate()
+            .map_err(|why| format!("the rule for `{path}` applies to no request: {why}"))?;
+        if let Some(one) = conditions.excluding_field("Origin") {
+            return Err(format!(
+                "the rule for `{path}` applies to no page of another origin: their requests have `Origin`, which `{one}` \
+                 excludes; remove the condition"
+            ));
+        }
+        let of_preflights = [
+            ("methods", self.methods != get_and_head()),
+            ("headers", !self.headers.is_empty()),
+            ("max-age", self.max_age != five_seconds()),
+        ];
+        let of_preflights = of_preflights.iter().find(|(_, is_set)| *is_set);
+        if let (Some((key, _)), Some(one)) = (of_preflights, conditions.excluding_preflights()) {
+            return Err(format!(
+                "the rule for `{path}` has `{key}`, which only answers to preflight requests (OPTIONS) have, and no preflight \
+                 request meets `{one}`; move `{key}` to a rule for preflight requests, as with if = \"method OPTIONS\", or \
+                 remove the condition"
             ));
         }
         Ok(())
@@ -302,6 +340,30 @@ mod tests {
             ),
             ("origins = ['*']\nmethods = ['GET, PUT']", "is neither a method"),
             (
+                "origins = ['*']\nif = ['cookie a=1', 'not cookie a']",
+                "the rule for `/a` applies to no request: `cookie a=1` and `not cookie a` never hold together",
+            ),
+            (
+                "origins = ['*']\nif = 'not header origin'",
+                "applies to no page of another origin",
+            ),
+            (
+                "origins = ['*']\nif = ['scheme https', 'method GET']\nheaders = ['X-A']",
+                "has `headers`, which only answers to preflight requests (OPTIONS) have, and no preflight request meets `method GET`",
+            ),
+            (
+                "origins = ['*']\nif = 'cookie a'\nmax-age = '1h'",
+                "no preflight request meets `cookie a`",
+            ),
+            (
+                "origins = ['*']\nif = 'header authorization=Basic *'\nmethods = ['PUT']",
+                "has `methods`",
+            ),
+            (
+                "origins = ['*']\nif = 'not method OPTIONS'\nmax-age = '1h'",
+                "no preflight request meets `not method OPTIONS`",
+            ),
+            (
                 &*format!("origins = [{}]", many.join(",")),
                 "more than 1000 `origins`",
             ),
@@ -313,6 +375,30 @@ mod tests {
         let rules = vec![rule("origins = ['*']").unwrap(); RULES_MAX + 1];
         assert!(validate(&rules).unwrap_err().contains("more than 1000 rules"));
         assert_eq!(validate(&rules[1..]), Ok(()));
+    }
+
+    #[test]
+    fn conditions_that_leave_preflight_requests_permit_what_only_they_ask_for() {
+        let all = "origins = ['*']\nmethods = ['PUT']\nheaders = ['X-A']\nmax-age = '1h'\n";
+        for condition in [
+            "method OPTIONS",
+            "not method GET",
+            "not cookie a",
+            "not header Authorization",
+            "header Origin=https://*.test",
+            "not header Origin=null",
+            "header User-Agent~*firefox*",
+            "header Access-Control-Request-Method=PUT",
+            "query a",
+            "scheme https",
+        ] {
+            let rule = rule(&format!("{all}if = '{condition}'"));
+            assert!(rule.is_ok(), "{condition}: {rule:?}");
+        }
+        for condition in ["method GET", "cookie a", "header Authorization"] {
+            let rule = rule(&format!("origins = ['*']\nexpose = ['X-A']\nif = '{condition}'"));
+            assert!(rule.is_ok(), "{condition}: {rule:?}");
+        }
     }
 
     #[test]

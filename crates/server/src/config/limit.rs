@@ -1,8 +1,9 @@
 //! Rules that limit the requests of each client for some paths: how many a second, and how many at a time.
 //!
-//! Decides what a rule says and which addresses count as one client. Requests are counted elsewhere.
+//! Decides what a rule says, which requests it counts and which addresses are one client. Requests are counted elsewhere.
 
 use super::access::{Network, networks};
+use super::condition::{Conditions, Facts};
 use super::pattern::PathPattern;
 use core::fmt;
 use core::str::FromStr;
@@ -20,6 +21,9 @@ pub struct Limit {
     /// The rule applies to matching paths and to those below them.
     #[serde(default)]
     pub path: PathPattern,
+    /// What requests must have to be counted and limited.
+    #[serde(default, rename = "if")]
+    pub conditions: Conditions,
     /// Requests of one client in the long run. `None`: no limit.
     pub rate: Option<RequestRate>,
     /// Requests of one client at once, above the rate. `None`: those of a second, at least one.
@@ -114,6 +118,19 @@ impl<'de> Deserialize<'de> for RequestRate {
 }
 
 impl Limit {
+    /// Whether the rule counts a request for a path that it covers.
+    pub(crate) fn counts(&self, facts: Facts<'_, '_, '_>) -> bool {
+        self.conditions.hold(facts)
+    }
+
+    /// What the rule allows each client, in words.
+    pub(crate) fn allowance(&self) -> String {
+        let rate = self.rate.map(|rate| format!("{rate}, {} at once", self.burst()));
+        let concurrent = self.concurrent.map(|most| format!("{most} under way"));
+        let both: Vec<String> = rate.into_iter().chain(concurrent).collect();
+        both.join(", ")
+    }
+
     /// The address that stands for the client with this one, which must be canonical. `None`: the client is not limited.
     pub(crate) fn client(&self, peer: IpAddr) -> Option<IpAddr> {
         if self.except.iter().any(|network| network.matches(peer).is_some()) {
@@ -142,6 +159,9 @@ impl Limit {
 
     fn validate(&self) -> Result<(), String> {
         let path = &self.path;
+        self.conditions
+            .validate()
+            .map_err(|why| format!("the rule for `{path}` counts no request: {why}"))?;
         if self.rate.is_none() && self.concurrent.is_none() {
             return Err(format!(
                 "the rule for `{path}` limits nothing; set `rate`, `concurrent`, or both"
@@ -230,6 +250,11 @@ mod tests {
             ("rate = true", "is not a rate"),
             ("rate = 1\nipv4-prefix = 0", "8 to 32"),
             ("rate = 1\nipv6-prefix = 65", "16 to 64"),
+            ("rate = 1\nif = 'bot'", "`bot` is not a condition"),
+            (
+                "rate = 1\nif = ['method GET', 'method POST']",
+                "the rule for `/a` counts no request: `method GET` and `method POST` never hold together",
+            ),
         ] {
             let why = rule(text).unwrap_err();
             assert!(why.contains(advice), "{text}: {why}");

@@ -25,6 +25,37 @@ fn rules_without_a_path_are_for_all_paths() {
 }
 
 #[test]
+fn limits_and_rules_for_other_origins_have_conditions_in_every_site() {
+    let rules = |table: &str, conditions: &str| {
+        format!(
+            "[[{table}limit]]\nrate = 1\nif = {conditions}\n[[{table}cors]]\norigins = ['*']\nif = {conditions}\n"
+        )
+    };
+    let host = "[[host]]\nnames = ['a.test']\n";
+    let text = rules("", "'cookie a'") + host + &rules("host.", "['query b', 'not scheme http']");
+    let config = Config::from_toml(&text, "w.toml").expect("rules");
+    let shown: Vec<String> = config
+        .sites()
+        .expect("sites")
+        .iter()
+        .flat_map(|site| [&site.limit[0].conditions, &site.cors[0].conditions].map(ToString::to_string))
+        .collect();
+    let of_host = "query b, not scheme http";
+    assert_eq!(shown, ["cookie a", "cookie a", of_host, of_host]);
+    for (head, key, rule) in [
+        ("[[limit]]", "limit", "rate = 1"),
+        ("[[cors]]", "cors", "origins = ['*']"),
+        (&*format!("{host}[[host.limit]]"), "limit", "rate = 1"),
+        (&*format!("{host}[[host.cors]]"), "cors", "origins = ['*']"),
+    ] {
+        let text = format!("{head}\n{rule}\nif = ['scheme http', 'scheme https']\n");
+        let error = Config::from_toml(&text, "w.toml").expect_err("no request meets both");
+        let why = error.to_string();
+        assert!(why.contains(key) && why.contains("never hold together"), "{why}");
+    }
+}
+
+#[test]
 fn every_kind_of_value_is_read() {
     let text = r#"
         root = "/srv/www"

@@ -394,7 +394,11 @@ impl<'e, 'b> Composer<'e, 'b> {
             (by_origin, dependence) => {
                 with_more = self.varies.to_vec();
                 with_more.extend(by_origin.then_some("Origin"));
-                with_more.extend(dependence.iter().flat_map(|one| one.fields()));
+                for name in dependence.iter().flat_map(|one| one.fields()) {
+                    if !with_more.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                        with_more.push(name);
+                    }
+                }
                 &with_more
             }
         };

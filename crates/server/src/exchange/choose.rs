@@ -141,19 +141,6 @@ impl Exchange {
             return Step::Answer(self.admin(composer, state, (clock, hub), head));
         }
         let is_redirected = state.https_port.is_some() && !self.way.is_secured;
-        if !state.field_rules.is_empty()
-            && !is_redirected
-            && let Some(head) = head
-            && state.handlers.of(head).is_none()
-            && let Some(cross) = state.field_rules.cross_origin(site, head)
-        {
-            composer = composer.cross_origin(&cross);
-            self.is_cross_origin = true;
-            // It has no password, and asks on behalf of a request that may have one.
-            if let (Start::Request, true) = (start, cross.is_preflight()) {
-                return Step::Answer(composer.preflight());
-            }
-        }
         let facts = head.map(|head| Facts {
             head,
             is_secured: self.way.is_secured,
@@ -164,6 +151,19 @@ impl Exchange {
         {
             composer = composer.depending(dependence);
             self.is_conditional = true;
+        }
+        if !state.field_rules.is_empty()
+            && !is_redirected
+            && let Some(facts) = facts
+            && state.handlers.of(facts.head).is_none()
+            && let Some(cross) = state.field_rules.cross_origin(site, facts)
+        {
+            composer = composer.cross_origin(&cross);
+            self.is_cross_origin = true;
+            // It has no password, and asks on behalf of a request that may have one.
+            if let (Start::Request, true) = (start, cross.is_preflight()) {
+                return Step::Answer(composer.preflight());
+            }
         }
         if let (Start::Request, Some(head), false) = (start, head, state.gates.is_empty()) {
             if let Some(made) = unguarded(state, clock, hub, head, self.peer) {

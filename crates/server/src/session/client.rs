@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// What conditions of rules read of a request. The scheme is known only if a rule has a condition.
+    /// What conditions of rules read of a request. The scheme is known only if a rule has a condition; limits find it out.
     #[inline]
     pub(super) fn facts<'a, 'b, 's>(&self, cx: &Cx, head: &'a RequestHead<'b, 's>) -> Facts<'a, 'b, 's> {
         Facts {
@@ -308,7 +308,11 @@ impl Client {
     fn limit_path(&self, cx: &Cx, head: &RequestHead<'_, '_>, now: Instant) -> Result<Seats, Refused> {
         let site = cx.state.hosts.index_of(head.authority());
         let sender = self.sender(cx, Asked::Request(head));
-        let admitted = cx.state.request_limits.admit(site, head, sender, now);
+        let facts = Facts {
+            head,
+            is_secured: self.used_https(cx, Asked::Request(head)),
+        };
+        let admitted = cx.state.request_limits.admit(site, facts, sender, now);
         admitted.map_err(|exceeded| {
             cx.counters.too_many().add(1);
             Refused {

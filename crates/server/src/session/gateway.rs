@@ -57,11 +57,11 @@ pub(super) fn route(
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    if cx.state.field_rules.answers(site, head) {
+    let facts = client.facts(cx, head);
+    if cx.state.field_rules.answers(site, facts) {
         return None;
     }
     let vouched = guard::admit(cx, (client, nth), site, head, known).ok()?;
-    let facts = client.facts(cx, head);
     Some(cx.state.proxies.find(site, facts, has_body)?.vouched(vouched))
 }
 
@@ -73,13 +73,13 @@ pub(super) fn ruled(
     id: Option<&RequestId>,
 ) -> RuledLines {
     let site = cx.state.hosts.index_of(head.authority());
-    let mut lines = cx.state.field_rules.passed(site, head);
+    let facts = client.facts(cx, head);
+    let mut lines = cx.state.field_rules.passed(site, facts);
     let State {
         conditional, gates, ..
     } = &*cx.state;
     if !conditional.is_empty()
-        && let Some(dependence) =
-            conditional.of_request(site, client.facts(cx, head), || gates.conditional(site, head))
+        && let Some(dependence) = conditional.of_request(site, facts, || gates.conditional(site, head))
     {
         lines = lines.depending(&dependence);
     }

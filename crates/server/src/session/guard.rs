@@ -33,14 +33,15 @@ pub(super) fn stop(
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
-    if cx.state.field_rules.answers(site, head) {
+    let facts = client.facts(cx, head);
+    if cx.state.field_rules.answers(site, facts) {
         return None;
     }
     let verdict = verdict(cx, (client, nth), site, head, &Known::default());
     if let Verdict::Open(_) = verdict {
         return None;
     }
-    let found = cx.state.proxies.find(site, client.facts(cx, head), has_body)?;
+    let found = cx.state.proxies.find(site, facts, has_body)?;
     Some(match verdict {
         Verdict::Open(_) => return None,
         Verdict::Check(check) => Stop::Check(check, found),

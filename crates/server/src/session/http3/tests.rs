@@ -228,6 +228,59 @@ fn a_stored_response_is_not_repeated_for_requests_that_meet_other_conditions() {
 }
 
 #[test]
+fn a_stored_response_has_the_lines_of_the_rule_whose_conditions_its_request_meets() {
+    let mut client = Client::with(|config| {
+        let route = "path = '/api/*'\nupstreams = ['http://127.0.0.1:1']\ncache = true";
+        config.proxy = vec![toml::from_str(route).unwrap()];
+        let cors = "origins = ['https://a.test']\nif = 'cookie beta'";
+        config.cors = vec![toml::from_str(cors).unwrap()];
+    });
+    let origin = ("origin", "https://a.test");
+    let mut line = Vec::new();
+    block::field(b"access-control-allow-origin", b"https://a.test", &mut line);
+    for round in 0..4 {
+        for (fields, is_allowed) in [
+            (&[origin][..], false),
+            (&[origin, ("cookie", "beta=1")], true),
+            (&[origin, ("cookie", "a=1")], false),
+        ] {
+            // Several in a row, because their path has one slot.
+            for again in 0..3 {
+                client.reconnect();
+                let is_first = round == 0 && again == 0 && fields.len() == 1;
+                assert_eq!(client.get(("/api/x", fields)), is_first, "{round}: {fields:?}");
+                let sent = &client.wire.sent[&0];
+                let found = memchr::memmem::find(sent, &line).is_some();
+                assert_eq!(found, is_allowed, "{fields:?}: {}", sent.escape_ascii());
+            }
+        }
+    }
+    assert!(!client.rig.cx.field_cache.is_empty());
+}
+
+#[test]
+fn a_limit_counts_requests_that_meet_its_conditions() {
+    let mut client = Client::with(|config| {
+        let route = "path = '/api/*'\nupstreams = ['http://127.0.0.1:1']\ncache = true";
+        config.proxy = vec![toml::from_str(route).unwrap()];
+        let limit = "rate = '2/h'\nburst = 2\nif = ['cookie beta', 'scheme https']";
+        config.limit = vec![toml::from_str(limit).unwrap()];
+    });
+    for round in 0..4 {
+        for (fields, is_admitted) in [(&[][..], true), (&[("cookie", "beta=1")], round < 2)] {
+            client.reconnect();
+            let is_first = round == 0 && fields.is_empty();
+            assert_eq!(client.get(("/api/x", fields)), is_first, "{round}: {fields:?}");
+            let sent = &client.wire.sent[&0];
+            let has_content = memchr::memmem::find(sent, file("/small.png")).is_some();
+            assert_eq!(has_content, is_admitted, "{round}: {fields:?}");
+        }
+    }
+    assert_eq!(client.rig.cx.field_cache.len(), 0);
+    assert_eq!(client.rig.cx.counters.too_many().get(), 2);
+}
+
+#[test]
 fn a_stored_response_is_repeated_as_a_lookup_would_answer() {
     for format in [LogFormat::Combined, LogFormat::Json] {
         for request in ASKED {

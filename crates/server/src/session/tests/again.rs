@@ -89,6 +89,13 @@ fn what_depends_on_a_condition_is_never_kept() {
             "access",
             "path = '/small*'\ndeny = 'all'\nif = 'header X'\n[[access]]\nallow = 'all'",
         ),
+        ("limit", "path = '/small*'\nrate = '1/h'\nif = 'scheme https'"),
+        ("limit", "path = '/small*'\nconcurrent = 1\nif = 'cookie a'"),
+        ("cors", "path = '/small*'\norigins = ['*']\nif = 'scheme https'"),
+        (
+            "cors",
+            "path = '/small*'\norigins = ['https://a.test']\nif = 'cookie a'",
+        ),
     ] {
         let text = format!("[[{table}]]\n{rule}\n");
         let rules = Config::from_toml(&text, "w.toml").unwrap();
@@ -97,6 +104,8 @@ fn what_depends_on_a_condition_is_never_kept() {
             config.try_files.clone_from(&rules.try_files);
             config.header_rule.clone_from(&rules.header_rule);
             config.access.clone_from(&rules.access);
+            config.limit.clone_from(&rules.limit);
+            config.cors.clone_from(&rules.cors);
         });
         for _ in 0..4 {
             rig.send(HEADS[0].as_bytes());

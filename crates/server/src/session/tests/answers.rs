@@ -559,3 +559,37 @@ fn cleartext_is_redirected_to_https() {
     assert_eq!(to(443, "GET /x HTTP/1.0\r\n\r\n"), (400, None));
     assert_eq!(to(443, "OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n"), (400, None));
 }
+
+#[test]
+fn limits_and_rules_for_other_origins_know_the_scheme_that_a_trusted_peer_names() {
+    let rules = |text: &str| Config::from_toml(text, "w.toml").unwrap();
+    let ask = |rig: &mut Rig, lines: &str| {
+        rig.out.clear();
+        let head = format!("GET /small.png HTTP/1.1\r\nHost: a\r\nOrigin: https://a.test\r\n{lines}\r\n");
+        rig.send(head.as_bytes());
+        let answer = answers(&rig.out, |_| false).pop().unwrap();
+        let allowed = answer.field("access-control-allow-origin").map(str::to_owned);
+        (answer.status, allowed)
+    };
+    let secure = "X-Forwarded-Proto: https\r\n";
+    let (none, allowed) = (None, Some("*".to_owned()));
+    // Each alone: one must not need the other to know the scheme.
+    let limit = rules("trusted = ['192.0.2.0/24']\n[[limit]]\nrate = '1/h'\nif = 'scheme https'\n");
+    let cors = rules("trusted = ['192.0.2.0/24']\n[[cors]]\norigins = ['*']\nif = 'scheme https'\n");
+    let mut limited = Rig::with(|config| *config = limit.clone());
+    let mut permitted = Rig::with(|config| *config = cors.clone());
+    for round in 0..4 {
+        assert_eq!(ask(&mut limited, ""), (200, none.clone()));
+        let status = if round == 0 { 200 } else { 429 };
+        assert_eq!(ask(&mut limited, secure), (status, none.clone()), "{round}");
+        assert_eq!(ask(&mut permitted, ""), (200, none.clone()));
+        assert_eq!(ask(&mut permitted, secure), (200, allowed.clone()));
+    }
+    // Nobody else may name one.
+    let mut limited = Rig::with(|config| config.limit = limit.limit.clone());
+    let mut permitted = Rig::with(|config| config.cors = cors.cors.clone());
+    for _ in 0..4 {
+        assert_eq!(ask(&mut limited, secure), (200, none.clone()));
+        assert_eq!(ask(&mut permitted, secure), (200, none.clone()));
+    }
+}

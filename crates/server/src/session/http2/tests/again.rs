@@ -270,6 +270,58 @@ fn responses_that_depend_on_more_than_the_fields_are_not_repeated() {
 }
 
 #[test]
+fn repeated_responses_have_the_lines_of_the_rule_whose_conditions_their_requests_meet() {
+    let [mut peer, mut reference] = both(|config| {
+        let rule = "path = '/api/*'\norigins = ['https://a.test']\nif = ['cookie beta', 'not query plain']";
+        config.cors.push(toml::from_str(rule).unwrap());
+    });
+    let origin = ("origin", "https://a.test");
+    let allowed = Some("https://a.test");
+    for round in 0..4 {
+        for (path, fields, expected) in [
+            ("/api/x", &[origin, ("cookie", "beta=1")][..], allowed),
+            ("/api/x", &[origin], None),
+            ("/api/x?plain", &[origin, ("cookie", "beta=1")], None),
+        ] {
+            // Three in a row, because their path has one slot.
+            for again in 0..3 {
+                let mut got = Vec::new();
+                for peer in [&mut peer, &mut reference] {
+                    let (answer, is_passed_on) = get(peer, (path, fields), FRESH);
+                    // What the upstream sent is stored once for each target.
+                    let is_first =
+                        round == 0 && again == 0 && (expected.is_some() || path.ends_with("plain"));
+                    assert_eq!(is_passed_on, is_first, "{path} {fields:?}");
+                    got.push(answer);
+                }
+                assert_eq!(got[0].field("access-control-allow-origin"), expected);
+                let vary = got[0].field("vary").unwrap();
+                assert_eq!(
+                    (vary.contains("Cookie"), vary.contains("Origin")),
+                    (true, expected.is_some())
+                );
+                assert!(got[0] == got[1], "{path} {fields:?}");
+            }
+        }
+    }
+    assert!(kept(&peer) > 0);
+    assert_eq!(kept(&reference), 0);
+    // A limit counts each request, so none is answered without a look at it.
+    let mut peer = Peer::with(|config| {
+        cached(config);
+        let rule = "rate = '1/h'\nif = 'cookie beta'";
+        config.limit.push(toml::from_str(rule).unwrap());
+    });
+    for round in 0..4 {
+        let (got, is_passed_on) = get(&mut peer, ("/api/x", &[]), FRESH);
+        assert_eq!((got.status(), is_passed_on), (200, round == 0));
+        let (got, _) = get(&mut peer, ("/api/x", &[("cookie", "beta=1")]), FRESH);
+        assert_eq!(got.status(), if round == 0 { 200 } else { 429 });
+    }
+    assert_eq!(kept(&peer), 0);
+}
+
+#[test]
 fn a_known_request_does_not_outlive_what_is_stored() {
     let known = || {
         let mut peer = Peer::with(cached);

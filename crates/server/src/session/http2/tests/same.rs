@@ -150,6 +150,83 @@ fn every_answer_is_that_of_http_1() {
     compare(&mut Rig::with(configure), &mut Peer::with(configure), REQUESTS);
 }
 
+/// Requests about which limits and rules for pages of other origins decide, and the statuses of the two rounds.
+const CONDITIONAL: &[(Request, [u16; 2])] = &[
+    (("GET", "/digits.bin", &[]), [200, 200]),
+    (
+        ("GET", "/digits.bin", &[("origin", "https://a.test")]),
+        [200, 200],
+    ),
+    (
+        (
+            "GET",
+            "/digits.bin",
+            &[("origin", "https://a.test"), ("cookie", "beta=1")],
+        ),
+        [200, 200],
+    ),
+    (("GET", "/digits.bin", &[("user-agent", "Bot")]), [200, 429]),
+    (("GET", "/digits.bin", &[("user-agent", "Bot")]), [429, 429]),
+    (("GET", "/digits.bin", &[]), [200, 200]),
+    (
+        (
+            "OPTIONS",
+            "/digits.bin",
+            &[
+                ("origin", "https://a.test"),
+                ("access-control-request-method", "PUT"),
+            ],
+        ),
+        [204, 204],
+    ),
+    (
+        (
+            "OPTIONS",
+            "/digits.bin",
+            &[
+                ("origin", "https://a.test"),
+                ("access-control-request-method", "GET"),
+            ],
+        ),
+        [204, 204],
+    ),
+];
+
+#[test]
+fn conditions_of_limits_and_of_rules_for_other_origins_are_those_of_http_1() {
+    let rules = "[[limit]]\nrate = '1/h'\nif = 'header User-Agent~bot*'\n\
+        [[cors]]\norigins = ['https://a.test']\nif = 'cookie beta'\n\
+        [[cors]]\norigins = ['*']\nmethods = ['PUT']\nif = 'header Access-Control-Request-Method=PUT'\n";
+    let configure = |config: &mut Config| {
+        let rules = Config::from_toml(rules, "w.toml").unwrap();
+        (config.limit, config.cors) = (rules.limit, rules.cors);
+    };
+    let requests: Vec<Request> = CONDITIONAL.iter().map(|(request, _)| *request).collect();
+    let mut new = Peer::with(configure);
+    let statuses = compare(&mut Rig::with(configure), &mut new, &requests);
+    assert!(
+        statuses
+            .iter()
+            .eq(CONDITIONAL.iter().map(|(_, statuses)| statuses)),
+        "{statuses:?}"
+    );
+    let allowed = requests.iter().map(|&(method, path, fields)| {
+        let got = new.get(method, path, fields);
+        got.field("access-control-allow-origin").map(str::to_owned)
+    });
+    let expected = [
+        None,
+        None,
+        Some("https://a.test"),
+        None,
+        None,
+        None,
+        Some("*"),
+        None,
+    ];
+    assert!(allowed.eq(expected.map(|origin| origin.map(str::to_owned))));
+}
+
 /// Requests for the pages of logins.
 const LOGINS: &[Request] = &[
     ("GET", "/~alice/", &[]),
