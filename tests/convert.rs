@@ -3,10 +3,12 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "a black-box test is the outside world: it starts programs and reads files"
+    clippy::disallowed_types,
+    reason = "a black-box test is the outside world: it starts programs, reads files and opens connections"
 )]
 
 mod closed;
+mod real;
 
 use crate::cli::{WEIR, text, weir};
 use crate::serve::tree::Tree;
@@ -229,13 +231,20 @@ fn redirects_keep_what_the_groups_of_an_expression_capture() {
     assert_eq!(table["types"][""].as_str(), Some("text/plain"));
     let slashes = rule(&table, "try-files", "*");
     assert_eq!(slashes["trailing-slash"].as_str(), Some("remove"));
-    // The block in cleartext leads to that with TLS.
-    assert_eq!(table["https-redirect"].as_bool(), Some(true));
+    // The block in cleartext leads to that with TLS, but for its folder.
+    assert_eq!(table["https-redirect"].as_bool(), Some(false));
+    let lead = &table["redirect"][0];
+    assert_eq!(
+        (lead["if"][0].as_str(), lead["except"][0].as_str()),
+        (Some("scheme http"), Some("/.well-known/acme-challenge/*"))
+    );
+    let challenges = rule(&table, "mount", "/.well-known/acme-challenge/");
+    assert_eq!(challenges["root"].as_str(), Some("/srv/acme"));
     assert!(table.get("host").is_none(), "{table}");
     let (table, _) = result("apache/redirects.htaccess");
     assert!(redirects(&table).contains(&"/manual.html /manual/".to_owned()));
-    // The root of a block that redirects to https; a class at the end of an expression would take whole folders.
-    assert_eq!(fates, ["missing 2", "missing 29", "missing 29"]);
+    // A class at the end of an expression would take whole folders.
+    assert_eq!(fates, ["missing 29", "missing 29"]);
 }
 
 #[test]

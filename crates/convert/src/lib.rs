@@ -26,6 +26,8 @@ mod pattern;
 mod regex;
 mod report;
 mod rootless;
+mod shared;
+mod to_https;
 mod twins;
 mod upstream;
 mod value;
@@ -141,6 +143,9 @@ pub fn convert(
         Dialect::Caddy => caddy::convert(main, files, &mut report)?,
         Dialect::Apache => (apache::convert(main, files, &mut report)?, Vec::new()),
     };
+    shared::apply(&mut server, &mut report);
+    shared::note_announced(&server, &mut report);
+    to_https::apply(&mut server, &main.name, &mut report);
     if dialect != Dialect::Caddy {
         reach_upstreams(&mut server, &main.name, &mut report);
     }
@@ -150,6 +155,7 @@ pub fn convert(
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
     reopen(&server, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
+    logs::note_absent(&server, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
     mounts::bound(&mut server, &main.name, &mut report);
     report.sort();

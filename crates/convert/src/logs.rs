@@ -10,7 +10,7 @@ use core::fmt::Write as _;
 /// Most access logs of Weir.
 const LOGS_MAX: usize = 64;
 
-/// Leaves out the logs of hosts that are too many: these hosts have the log of the top level.
+/// Leaves out the logs of hosts that are too many.
 pub(crate) fn bound(server: &mut Server, file: &str, report: &mut Report) {
     let mut files: Vec<String> = Vec::new();
     for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
@@ -28,13 +28,28 @@ pub(crate) fn bound(server: &mut Server, file: &str, report: &mut Report) {
             file: file.into(),
             line: 0,
         };
-        let why = format!("Weir writes at most {LOGS_MAX} access logs; this host has that of the top level");
+        let why = format!("Weir writes at most {LOGS_MAX} access logs; this host has none");
         report.add(&at, &format!("access log {name}"), Fate::missing(why));
         site.log = None;
     }
 }
 
-/// Writes the keys of a site. A host without a log of its own has that of the top level.
+/// Reports the sites for which the configuration names no log, where the top level has one: they do not share it.
+pub(crate) fn note_absent(server: &Server, report: &mut Report) {
+    let Some(above) = server.top.log.as_ref().and_then(Log::file) else {
+        return;
+    };
+    for host in server.hosts.iter().filter(|host| host.log.is_none()) {
+        if let Some((at, shown)) = &host.at {
+            let why = format!(
+                "no log is named for it, and the result writes none: `{above}` is that of another site"
+            );
+            report.add(at, &format!("access log of {shown}"), Fate::changed(why));
+        }
+    }
+}
+
+/// Writes the keys of a site. A host for which no log is named does not have that of the top level, which is another site's.
 pub(crate) fn write(out: &mut String, site: &Site, top: Option<&Site>) {
     let above = top.and_then(|top| top.log.as_ref());
     if site.log.as_ref() == above {
@@ -47,7 +62,7 @@ pub(crate) fn write(out: &mut String, site: &Site, top: Option<&Site>) {
         }) => {
             let _ = write!(out, "access-log = {}\n{key} = {value}\n", quote(file));
         }
-        Some(Log::Off) if above.and_then(Log::file).is_some() => out.push_str("access-log = false\n"),
+        Some(Log::Off) | None if above.and_then(Log::file).is_some() => out.push_str("access-log = false\n"),
         Some(Log::Off) | None => {}
     }
 }
@@ -75,7 +90,7 @@ mod tests {
             out
         };
         assert_eq!(text(Some(one.clone()), Some(one.clone())), "");
-        assert_eq!(text(None, Some(one.clone())), "");
+        assert_eq!(text(None, Some(one.clone())), "access-log = false\n");
         assert_eq!(text(Some(Log::Off), None), "");
         assert_eq!(text(Some(Log::Off), Some(one.clone())), "access-log = false\n");
         assert_eq!(

@@ -9,6 +9,9 @@ use crate::report::At;
 use crate::value::contains;
 use std::collections::BTreeMap;
 
+/// Most hosts of Weir.
+pub(crate) const HOSTS_MAX: usize = 100;
+
 /// Most paths that a rule for upstreams leaves out.
 const EXCEPT_MAX: usize = 1000;
 
@@ -42,6 +45,48 @@ pub(crate) struct Server {
     pub(crate) top: Site,
     /// Sites of named hosts.
     pub(crate) hosts: Vec<Site>,
+    /// What the configuration answers in cleartext, in its order.
+    pub(crate) cleartext: Vec<Cleartext>,
+    /// Settings for the whole server that single sites name. [`crate::shared`] writes those on which all sites agree.
+    pub(crate) shared: Vec<Shared>,
+}
+
+/// A site of the configuration that answers in cleartext.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cleartext {
+    pub(crate) names: Vec<String>,
+    /// Whether it answers the hosts that no other site names.
+    pub(crate) is_default: bool,
+    /// How it redirects to https; `None`: it does not.
+    pub(crate) lead: Option<Lead>,
+}
+
+/// A redirect of all requests in cleartext to https.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lead {
+    /// The host of the target; `None`: that of the request.
+    pub(crate) to: Option<String>,
+    pub(crate) status: u16,
+    /// Patterns of the paths that are not redirected.
+    pub(crate) kept: Vec<String>,
+    /// The rules for them: mounts, upstreams, access, other redirects.
+    pub(crate) rules: Site,
+    /// The directives that say so.
+    pub(crate) said: Vec<(At, String)>,
+    /// Whether a field of a proxy says which requests are in cleartext.
+    pub(crate) needs_field: bool,
+}
+
+/// A setting for the whole server, as one site has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The site: its place in the file. `None`: all sites, unless they have a value of their own.
+    pub(crate) site: Option<At>,
+    pub(crate) at: At,
+    pub(crate) directive: String,
+    pub(crate) key: String,
+    /// In TOML.
+    pub(crate) value: String,
 }
 
 impl Server {
@@ -108,8 +153,8 @@ pub(crate) struct Site {
     pub(crate) front: Option<String>,
     pub(crate) limits: Vec<Limit>,
     pub(crate) presumed: Vec<Presumed>,
-    /// The directive that redirects all requests to https at the host of the request. Caddy only.
-    pub(crate) leads_home: Option<(At, String)>,
+    /// Redirects to https at the host of the request, without a target, and the directives that say so. nginx and Caddy.
+    pub(crate) secured: Vec<(Redirect, At, String)>,
     /// Paths that are redirected before upstreams answer. Apache only.
     pub(crate) early: Vec<String>,
     /// Field lines for all upstreams, and fields that they do not get. Apache only.
@@ -208,6 +253,17 @@ impl Site {
         }
     }
 
+    /// The folder on disk in which the result looks for a path; a folder has a slash at its end.
+    pub(crate) fn folder(&self, path: &str) -> Option<String> {
+        let around = self.mounts.iter().filter(|mount| path.starts_with(&*mount.path));
+        let found = match around.max_by_key(|mount| mount.path.len()) {
+            Some(mount) if mount.strip => format!("{}/{}", mount.root, path.get(mount.path.len()..)?),
+            Some(mount) => format!("{}{path}", mount.root.trim_end_matches('/')),
+            None => format!("{}{path}", self.root.as_deref()?.trim_end_matches('/')),
+        };
+        Some(found.trim_end_matches('/').to_owned())
+    }
+
     /// All header rules: those of every response first, because later ones replace their lines.
     pub(crate) fn all_header_rules(&self) -> Vec<HeaderRule> {
         let everywhere = (!self.header_always.is_empty()).then(|| HeaderRule {
@@ -233,19 +289,21 @@ impl Site {
             rules
         };
         let closes = |rule: &&Access| covers_everything(rule) && rule.is_for_nobody();
-        if self.refusals.is_empty() || self.access.first().filter(closes).is_some() {
+        let has_conditions = self.access.iter().any(|rule| !rule.conditions.is_empty());
+        if (self.refusals.is_empty() && !has_conditions) || self.access.first().filter(closes).is_some() {
             return reached(self.access.clone());
         }
         let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
-        for refusal in &self.refusals {
-            let covers_all = |rule: &&Access| matches!(&*rule.path, "*" | "/*") || rule.path == refusal.path;
+        for conditional in all.clone().iter().filter(|rule| !rule.conditions.is_empty()) {
+            let covers_all =
+                |rule: &&Access| matches!(&*rule.path, "*" | "/*") || rule.path == conditional.path;
             if !all
                 .iter()
                 .filter(|rule| rule.conditions.is_empty())
                 .any(|rule| covers_all(&rule))
             {
                 all.push(Access {
-                    path: refusal.path.clone(),
+                    path: conditional.path.clone(),
                     allow: vec!["all".to_owned()],
                     ..Access::default()
                 });

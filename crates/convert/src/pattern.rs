@@ -52,6 +52,34 @@ pub(crate) fn overlaps(one: &str, other: &str) -> bool {
     }
 }
 
+/// The patterns of the paths that match both of two.
+pub(crate) fn meet(one: &str, other: &str) -> Vec<String> {
+    if covers(one, other) {
+        return vec![other.to_owned()];
+    }
+    if covers(other, one) {
+        return vec![one.to_owned()];
+    }
+    let (Some((before, after)), Some((start, end))) = (one.split_once('*'), other.split_once('*')) else {
+        return Vec::new();
+    };
+    if !overlaps(one, other) {
+        return Vec::new();
+    }
+    let (before, after) = (
+        if before.len() > start.len() { before } else { start },
+        if after.len() > end.len() { after } else { end },
+    );
+    // Paths in which the end of the beginning is the beginning of the end.
+    let shared = (1..=after.len()).filter(|count| {
+        let text = after.get(..*count);
+        text.is_some_and(|text| before.ends_with(text))
+    });
+    let short = shared.map(|count| format!("{before}{}", &after[count..]));
+    let all = core::iter::once(format!("{before}*{after}")).chain(short);
+    all.filter_map(|path| pattern(&path)).collect()
+}
+
 /// A redirect target that Weir accepts for this pattern: a path or an address, with a star only where both have one.
 pub(crate) fn is_target(from: &str, to: &str) -> bool {
     let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"\"<>\\^`{|}$".contains(&b);
@@ -127,6 +155,23 @@ mod tests {
         ] {
             assert_eq!(overlaps(one, other), expected, "{one} {other}");
             assert_eq!(overlaps(other, one), expected, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn the_paths_of_two_patterns_are_patterns() {
+        for (one, other, both) in [
+            ("/a/*", "*.png", &["/a/*.png"][..]),
+            ("/a/*", "/a/b*", &["/a/b*"]),
+            ("/a/*", "/*", &["/a/*"]),
+            ("/a/*", "*/b", &["/a/*/b", "/a/b"]),
+            ("/a/*", "/b/*", &[]),
+            ("/a/*", "/a/b", &["/a/b"]),
+            ("*.tar.gz", "*.gz", &["*.tar.gz"]),
+            ("/a", "*.png", &[]),
+        ] {
+            assert_eq!(meet(one, other), both, "{one} {other}");
+            assert_eq!(meet(other, one), both, "{other} {one}");
         }
     }
 

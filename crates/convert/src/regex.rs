@@ -135,6 +135,34 @@ pub(crate) fn read_redirect(expression: &str) -> Result<Read, String> {
         .map_err(|why| no_pattern(expression, &why))
 }
 
+/// An expression that leaves out paths by a look-ahead at its beginning, as `^/(?!a/)(.*)$`: the expression without it, and
+/// patterns of the paths. `None`: it has none, or the paths have no patterns.
+pub(crate) fn without_ahead(expression: &str) -> Option<(String, Vec<String>)> {
+    let start = ["^/(?!", "^/?(?!", "^(?!"]
+        .into_iter()
+        .find(|start| expression.starts_with(start))?;
+    let after = &expression[start.len()..];
+    let mut depth = 1_usize;
+    let mut is_escaped = false;
+    let end = after.bytes().position(|b| {
+        if is_escaped {
+            is_escaped = false;
+            return false;
+        }
+        match b {
+            b'\\' => is_escaped = true,
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    let (inner, rest) = (&after[..end], &after[end + 1..]);
+    let begins = if start == "^(?!" { "^" } else { "^/" };
+    let left = read_redirect(&format!("{begins}({inner})")).ok()?;
+    Some((format!("{begins}{rest}"), left.patterns()))
+}
+
 /// Patterns that match all paths that the expression matches, and others. Empty: only one for all paths does.
 pub(crate) fn around(expression: &str) -> Vec<String> {
     let mut patterns: Vec<String> = Vec::new();

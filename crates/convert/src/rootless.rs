@@ -103,7 +103,7 @@ fn is_everything(path: &str) -> bool {
 }
 
 /// Whether a rule of the site redirects every request, so that files are never sent.
-fn redirects_all(site: &Site) -> bool {
+pub(crate) fn redirects_all(site: &Site) -> bool {
     let rules = site.redirects.iter();
     rules
         .filter(|rule| rule.conditions.is_empty() && rule.except.is_empty())

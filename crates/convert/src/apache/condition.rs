@@ -54,8 +54,11 @@ pub(super) fn read(conditions: &[Directive]) -> Result<Asked, String> {
         {
             return Err(fail(&format!("`[{flag}]`")));
         }
-        if let (Some(paths), false, None) = (excepted(one), is_or, &before) {
+        if let (Some((paths, is_exact)), false, None) = (excepted(one), is_or, &before) {
             asked.except.extend(paths);
+            if !is_exact && !asked.differs.contains(&LOOSE) {
+                asked.differs.push(LOOSE);
+            }
             continue;
         }
         let (sets, differs) = of(one.arg(0), one.arg(1), ignores_case).map_err(|why| fail(&why))?;
@@ -77,15 +80,40 @@ pub(super) fn read(conditions: &[Directive]) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// The paths that `%{REQUEST_URI} !EXPRESSION` leaves out.
-fn excepted(one: &Directive) -> Option<Vec<String>> {
+/// How a pattern may differ from an expression about paths that are left out.
+const LOOSE: &str =
+    "the paths that it leaves out are those of patterns, with upper and lower case told apart";
+
+/// Where checks of authorities for certificates are answered.
+const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+/// The paths that `%{REQUEST_URI} !EXPRESSION` leaves out, and whether they are exactly those of the expression.
+pub(super) fn excepted(one: &Directive) -> Option<(Vec<String>, bool)> {
     let expression = one.arg(1).strip_prefix('!')?;
-    let is_path =
-        one.arg(0).eq_ignore_ascii_case("%{REQUEST_URI}") && !expression.starts_with(['-', '=', '<', '>']);
-    // A pattern of Weir tells upper and lower case apart.
-    let is_plain = one.arg(2).is_empty();
-    let read = (is_path && is_plain).then(|| regex::read(expression).ok())??;
-    read.differs.is_none().then(|| read.patterns())
+    let is_path = ["%{REQUEST_URI}", "%{THE_REQUEST}"]
+        .iter()
+        .any(|variable| one.arg(0).eq_ignore_ascii_case(variable));
+    let flags = one.arg(2).to_ascii_uppercase();
+    let ignores_case = matches!(&*flags, "[NC]" | "[NOCASE]");
+    if !is_path || expression.starts_with(['-', '=', '<', '>']) || !(flags.is_empty() || ignores_case) {
+        return None;
+    }
+    // A part of the folder of challenges, without a beginning.
+    let plain = expression.replace('\\', "");
+    let is_part = CHALLENGES.contains(&*plain) && (plain.contains("acme") || plain.contains("well-known"));
+    if is_part && !plain.starts_with('/') {
+        return Some((vec![format!("{CHALLENGES}*")], false));
+    }
+    if one.arg(0).eq_ignore_ascii_case("%{THE_REQUEST}") {
+        return None;
+    }
+    match regex::read(expression) {
+        Ok(read) if read.differs.is_none() => Some((read.patterns(), !ignores_case)),
+        _ => {
+            let read = regex::read_redirect(expression).ok()?;
+            Some((read.patterns(), false))
+        }
+    }
 }
 
 /// The conditions for one test, and how they differ.

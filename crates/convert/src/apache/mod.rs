@@ -11,15 +11,14 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Access, Certificate, Proxy, Redirect, Server, Site};
+use crate::model::{Access, Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Server, Shared, Site};
 use crate::report::{At, Report, Unreadable};
+use crate::shared::TRUSTED;
+use crate::to_https;
 use crate::value::{is_host_name, network, quote, seconds};
 use rewrite::Wishes;
 use site::{Context, Folder};
 use std::collections::BTreeMap;
-
-/// Most hosts of Weir.
-const HOSTS_MAX: usize = 100;
 
 /// Reads a configuration of Apache httpd.
 ///
@@ -236,8 +235,19 @@ fn host(
         host.site.root = Some(folder(root));
     }
     let mut rest = Vec::new();
+    let of_host = host.at.clone();
     for directive in block {
         let arg = directive.arg(0);
+        let mut share = |key: &str, value: String| {
+            server.shared.push(Shared {
+                site: of_host.clone(),
+                at: directive.at.clone(),
+                directive: directive.shown(),
+                key: key.to_owned(),
+                value,
+            });
+            Fate::Carried
+        };
         let fate = match lower(directive).as_str() {
             "documentroot" if arg.starts_with('/') => Fate::Carried,
             "documentroot" => {
@@ -273,8 +283,7 @@ fn host(
                 _ => Fate::missing("Weir listens on IP addresses with ports"),
             },
             "remoteipheader" if arg.eq_ignore_ascii_case("x-forwarded-for") => {
-                server.key("trusted-field", quote("X-Forwarded-For"));
-                Fate::Carried
+                share("trusted-field", quote("X-Forwarded-For"))
             }
             "remoteipheader" => Fate::missing("Weir reads the client from `X-Forwarded-For` or `Forwarded`"),
             "remoteiptrustedproxy" | "remoteipinternalproxy" => {
@@ -287,9 +296,9 @@ fn host(
                             .as_ref()
                             .is_some_and(|network| network != "all" && !network.ends_with("/0"))
                     });
-                server
-                    .trusted
-                    .extend(networks.into_iter().filter_map(|(_, network)| network));
+                for network in networks.into_iter().filter_map(|(_, network)| network) {
+                    share(TRUSTED, network);
+                }
                 match others.as_slice() {
                     [] => Fate::Carried,
                     [(text, _), ..] => {
@@ -346,19 +355,19 @@ fn host(
             }
             "customlog" | "transferlog" => log(directive, &mut host.site.log),
             "timeout" => match seconds(arg) {
-                Some(span) if span > 0 => once(server, "write-timeout", &quote(&format!("{span}s"))),
+                Some(span) if span > 0 => share("write-timeout", quote(&format!("{span}s"))),
                 _ => Fate::missing("this is not a time"),
             },
             "keepalivetimeout" => match seconds(arg) {
-                Some(span) if span > 0 => once(server, "idle-timeout", &quote(&format!("{span}s"))),
+                Some(span) if span > 0 => share("idle-timeout", quote(&format!("{span}s"))),
                 _ => Fate::missing("this is not a time"),
             },
             "maxkeepaliverequests" => match arg.parse::<u32>() {
-                Ok(number) => once(server, "max-requests-per-connection", &number.to_string()),
+                Ok(number) => share("max-requests-per-connection", number.to_string()),
                 Err(_) => Fate::missing("this is not a number"),
             },
             "limitrequestbody" => match arg.parse::<u64>() {
-                Ok(size) if size > 0 => once(server, "max-body-size", &size.to_string()),
+                Ok(size) if size > 0 => share("max-body-size", size.to_string()),
                 _ => Fate::missing("Weir has no unlimited size"),
             },
             "protocols" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
@@ -378,18 +387,6 @@ fn host(
         directive.note_all(&fate, cx.report);
     }
     rest
-}
-
-fn once(server: &mut Server, key: &str, value: &str) -> Fate {
-    match server.keys.iter().find(|(known, _)| known == key) {
-        Some((_, known)) if known != value => {
-            Fate::missing(format!("all hosts share `{key}`; the first value is {known}"))
-        }
-        _ => {
-            server.key(key, value);
-            Fate::Carried
-        }
-    }
 }
 
 /// Reads `CustomLog`: the log of a virtual host.
@@ -483,18 +480,21 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
     };
     let is_alone = hosts.is_empty();
     let mut wished: Vec<Site> = Vec::new();
-    let mut secures = top.wishes.secures;
     wished.extend(top.wishes.hosts);
     let mut sites: Vec<(At, Site)> = Vec::new();
     if is_alone {
+        if let Some(wish) = &top.wishes.lead {
+            let why = "no address has TLS here; set `domain` or certificates, and `https-redirect = true`";
+            report.replace(&wish.said.0, &wish.said.1, Fate::missing(why));
+        }
         let mut site = top.site;
         site.names.clear();
         sites.push((the_result.clone(), site));
     }
-    let mut answers_clear = false;
-    for host in hosts {
-        let at = host.at.unwrap_or_else(|| the_result.clone());
-        // A host that one rule redirects has the lines of every response of its virtual host.
+    let has_secured = hosts.iter().any(|host| host.is_secure);
+    for mut host in hosts {
+        let at = host.at.clone().unwrap_or_else(|| the_result.clone());
+        // A host that one rule redirects has the lines of every response of its virtual host, and its log.
         let always: Vec<_> = host
             .site
             .header_rules
@@ -502,47 +502,31 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             .filter(|rule| rule.always && rule.path == "/*")
             .cloned()
             .collect();
-        wished.extend(host.wishes.hosts.into_iter().map(|site| Site {
-            header_rules: always.clone(),
-            ..site
-        }));
-        secures |= host.wishes.secures;
-        let goal = host
-            .site
-            .redirects
-            .first()
-            .filter(|rule| rule.conditions.is_empty() && matches!(&*rule.from, "*" | "/*"))
-            .map(|rule| rule.to.clone());
-        let leads = goal.and_then(|to| {
-            Some(
-                to.strip_prefix("https://")?
-                    .trim_end_matches(['*', '/'])
-                    .to_owned(),
-            )
-        });
-        // A host in cleartext that only redirects to a name with TLS.
-        if !host.is_secure && leads.as_ref().is_some_and(|name| secure_names.contains(name)) {
-            let strangers: Vec<String> = host
-                .site
-                .names
-                .iter()
-                .filter(|name| !secure_names.contains(name))
-                .cloned()
-                .collect();
-            secures = true;
-            if !strangers.is_empty() {
-                let site = Site {
-                    names: strangers,
-                    ..host.site
-                };
-                sites.push((at, site));
+        let log = host.site.log.clone();
+        wished.extend(
+            std::mem::take(&mut host.wishes.hosts)
+                .into_iter()
+                .map(|site| Site {
+                    header_rules: always.clone(),
+                    log: log.clone(),
+                    ..site
+                }),
+        );
+        let mut addresses = host.addresses.iter();
+        host.site.is_local =
+            !host.addresses.is_empty() && addresses.all(|text| is_loopback(text) == Some(true));
+        let lead = lead(&host, &secure_names, report);
+        if let Some((lead, names)) = note_cleartext(&host, lead, &secure_names, server)
+            && has_secured
+        {
+            // Names without TLS are redirected by their own virtual host.
+            host.site.names.retain(|name| !names.contains(name));
+            if !host.site.names.is_empty() && lead.to.is_some() {
+                sites.push((at, host.site));
             }
             continue;
         }
-        answers_clear |= !host.is_secure && !host.wishes.secures;
         let mut site = host.site;
-        let mut addresses = host.addresses.iter();
-        site.is_local = !host.addresses.is_empty() && addresses.all(|text| is_loopback(text) == Some(true));
         // Of two virtual hosts for one name, that with TLS is its site, wherever it is in the file.
         if !host.is_secure {
             let twins = crate::twins::leave(&mut site.names, &secure_names);
@@ -560,19 +544,9 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
         }
         sites.push((at, site));
     }
-    if secures && !server.secure.is_empty() {
-        match answers_clear {
-            true => report.add(&the_result, "https", Fate::missing("`https-redirect` is for all hosts or none, and a virtual host answers in cleartext; nothing is redirected to https")),
-            false => server.key("https-redirect", "true"),
-        }
-    } else if secures {
-        report.add(
-            &the_result,
-            "https",
-            Fate::missing(
-                "no address has TLS here; set `domain` or certificates, and `https-redirect = true`",
-            ),
-        );
+    let has_default = server.cleartext.iter().any(|one| one.is_default);
+    if let Some(first) = server.cleartext.first_mut().filter(|_| !has_default) {
+        first.is_default = true;
     }
     for (at, site) in &mut sites {
         if site.closes_upstreams {
@@ -600,6 +574,80 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
     }
 }
 
+/// The redirect of a virtual host in cleartext to https, and the names that it is for.
+fn lead(host: &Host, secured: &[String], report: &mut Report) -> Option<(Lead, Vec<String>)> {
+    let at = host.at.clone()?;
+    if let Some(wish) = &host.wishes.lead {
+        let (said, shown) = &wish.said;
+        if host.is_secure {
+            let fate = match wish.is_conditional {
+                true => Fate::unneeded("the virtual host has TLS"),
+                false => Fate::missing("the virtual host redirects to itself"),
+            };
+            report.replace(said, shown, fate);
+            return None;
+        }
+        let names = match wish.names.is_empty() {
+            true => host.site.names.clone(),
+            false => wish.names.clone(),
+        };
+        let mut lead = leaving(host, &wish.rule, wish.to.clone(), &at, report);
+        lead.said.push((said.clone(), shown.clone()));
+        lead.needs_field = wish.needs_field;
+        return Some((lead, names));
+    }
+    let rule = host.site.redirects.iter().find(|rule| to_https::is_whole(rule))?;
+    let name = rule.to.strip_prefix("https://")?.trim_end_matches(['*', '/']);
+    let is_one = !host.is_secure && secured.iter().any(|known| known == name);
+    is_one.then(|| {
+        let lead = leaving(host, rule, Some(name.to_owned()), &at, report);
+        let names = host.site.names.iter().filter(|name| secured.contains(name));
+        (lead, names.cloned().collect())
+    })
+}
+
+/// The redirect of a virtual host, with what it answers for the paths that the redirect leaves out.
+fn leaving(host: &Host, rule: &Redirect, to: Option<String>, at: &At, report: &mut Report) -> Lead {
+    let mut site = host.site.clone();
+    site.order_sections();
+    let (lead, lost) = to_https::lead_of(&site, rule, to, Vec::new());
+    to_https::note_lost(at, &lost, report);
+    lead
+}
+
+/// Notes what a virtual host answers in cleartext. Returns the redirect, and the names that are redirected to https.
+fn note_cleartext(
+    host: &Host,
+    lead: Option<(Lead, Vec<String>)>,
+    secured: &[String],
+    server: &mut Server,
+) -> Option<(Lead, Vec<String>)> {
+    if host.is_secure {
+        return None;
+    }
+    let names = lead.as_ref().map_or(&[][..], |(_, names)| names);
+    let others = host.site.names.iter().filter(|name| !names.contains(name));
+    let others: Vec<String> = others.cloned().collect();
+    let is_default = !host.site.is_local && !server.cleartext.iter().any(|one| one.is_default);
+    if let Some((lead, names)) = &lead {
+        server.cleartext.push(Cleartext {
+            names: names.clone(),
+            is_default,
+            lead: Some(lead.clone()),
+        });
+    }
+    if !others.is_empty() || lead.is_none() {
+        server.cleartext.push(Cleartext {
+            is_default: is_default && lead.is_none(),
+            names: others.clone(),
+            lead: None,
+        });
+    }
+    // Names that are answered as before stay with the virtual host.
+    let is_lost = others.iter().any(|name| secured.contains(name));
+    lead.filter(|_| !is_lost)
+}
+
 /// A virtual host, as reports show it.
 fn shown(site: &Site) -> String {
     format!("<VirtualHost {}>", site.names.join(" "))
@@ -611,7 +659,7 @@ fn place(sites: Vec<(At, Site)>, wished: Vec<Site>, server: &mut Server, report:
     let mut sites = sites.into_iter();
     if let Some((at, mut top)) = sites.next() {
         top.at = Some((at, shown(&top)));
-        known.append(&mut top.names);
+        known.extend(top.names.iter().cloned());
         server.top = top;
     }
     let nowhere = At {

@@ -7,16 +7,33 @@ use crate::hidden;
 use crate::model::{Access, Redirect, Site};
 use crate::pattern::is_target;
 use crate::regex::{self, Match, Read};
+use crate::report::At;
 use crate::upstream;
 use crate::value::{is_host_name, is_program, is_site_path};
 
 /// What rules ask of the whole server or of other hosts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wishes {
-    /// Whether all requests in cleartext go to https.
-    pub(super) secures: bool,
+    /// The redirect to https, with the paths that it leaves out. `from` has no meaning.
+    pub(super) lead: Option<Wish>,
+    /// Paths for which an earlier rule ends the rewriting.
+    pub(super) ended: Vec<String>,
     /// Hosts that are redirected as a whole.
     pub(super) hosts: Vec<Site>,
+}
+
+/// A redirect of all requests in cleartext to https.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    /// The host of the target; `None`: that of the request.
+    pub(super) to: Option<String>,
+    pub(super) rule: Redirect,
+    pub(super) said: (At, String),
+    /// Names that the rule is for; empty: all of the site.
+    pub(super) names: Vec<String>,
+    /// Whether the rule is for requests in cleartext only.
+    pub(super) is_conditional: bool,
+    pub(super) needs_field: bool,
 }
 
 /// Reads a rule with the conditions before it.
@@ -62,21 +79,25 @@ pub(super) fn rule(
         return Fate::missing("Weir has no variables");
     }
     if text == "-" {
-        return Fate::missing("Weir has no rules that only end others");
+        let ends = |flag: &String| matches!(&**flag, "" | "L" | "LAST" | "END" | "PT" | "NE" | "QSA");
+        let anchored = anchored(expression, is_htaccess);
+        return match regex::read(&anchored).or_else(|_| regex::read_redirect(&anchored)) {
+            Ok(read) if conditions.is_empty() && flags.iter().all(ends) => {
+                wishes.ended.extend(read.patterns());
+                Fate::changed("for redirects behind it, which leave these paths out")
+            }
+            _ => Fate::missing("Weir has no rules that only end others"),
+        };
     }
     if has(&["P", "PROXY"]) {
         return pass(expression, text, &asked, is_htaccess, site);
     }
     if status.is_some() || is_address {
-        return redirect(
-            expression,
-            text,
-            status.unwrap_or(302),
-            conditions,
-            is_htaccess,
-            site,
-            wishes,
-        );
+        let status = status.unwrap_or(302);
+        return match secures(rule, status, conditions, site, wishes) {
+            Some(fate) => fate,
+            None => redirect(expression, text, status, conditions, is_htaccess, site, wishes),
+        };
     }
     inside(expression, text, &asked, is_htaccess, site)
 }
@@ -189,6 +210,100 @@ fn www(expression: &str, text: &str, asked: &[(&str, &str)], site: &Site) -> Opt
     Some(found)
 }
 
+/// Texts that stand for the whole path behind a host.
+const WHOLE: [&str; 4] = ["%{REQUEST_URI}", "/%{REQUEST_URI}", "/$1", "$1"];
+
+/// The address of another host, with the whole path behind it.
+fn goes_whole(text: &str) -> Option<String> {
+    let address = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"))?;
+    let rest = WHOLE.iter().find(|rest| address.ends_with(**rest))?;
+    let name = address.strip_suffix(*rest)?;
+    is_host_name(name).then(|| text[..text.len() - rest.len()].to_owned())
+}
+
+/// Reads a redirect of all requests in cleartext to https, perhaps without some paths. `None`: it does something else.
+fn secures(
+    rule: &Directive,
+    status: u16,
+    conditions: &[Directive],
+    site: &Site,
+    wishes: &mut Wishes,
+) -> Option<Fate> {
+    let (expression, text) = (rule.arg(0), rule.arg(1));
+    let asked = |one: &Directive| (one.arg(0).to_owned(), one.arg(1).to_owned());
+    let is_clear = |one: &&Directive| is_insecure(&(one.arg(0), one.arg(1)));
+    let (insecure, others): (Vec<&Directive>, Vec<&Directive>) = conditions.iter().partition(is_clear);
+    let has_or = |one: &&Directive| one.arg(2).to_ascii_uppercase().contains("OR");
+    let (hosts, others): (Vec<&Directive>, Vec<&Directive>) = others
+        .into_iter()
+        .partition(|one| host(&(one.arg(0), one.arg(1))).is_some());
+    let names: Vec<String> = hosts
+        .iter()
+        .filter_map(|one| host(&(one.arg(0), one.arg(1))))
+        .collect();
+    let same_host = ["https://%{HTTP_HOST}", "https://%{SERVER_NAME}"]
+        .iter()
+        .filter_map(|start| text.strip_prefix(start))
+        .any(|rest| WHOLE.contains(&rest));
+    let to = match same_host {
+        true => None,
+        // One condition is about one host; several are about any of them.
+        false if names.is_empty() && !insecure.is_empty() => {
+            Some(goes_whole(text)?.strip_prefix("https://")?.to_owned())
+        }
+        false => return None,
+    };
+    let ored = conditions.iter().filter(|one| has_or(one)).count();
+    let is_alternative =
+        names.len() > 1 && ored == names.len() - 1 && hosts.iter().filter(|one| has_or(one)).count() == ored;
+    let insecure_or = insecure.len() > 1 && insecure.iter().filter(|one| has_or(one)).count() == ored;
+    if ored > 0 && !is_alternative && !insecure_or || names.len() > 1 && !is_alternative {
+        return None;
+    }
+    let left = match (expression.strip_prefix('!'), regex::without_ahead(expression)) {
+        (Some(left), _) => Some(regex::read_redirect(left).ok()?.patterns()),
+        (None, Some((rest, left))) => is_everything(&rest).then_some(left),
+        (None, None) => is_everything(expression).then(Vec::new),
+    }?;
+    let mut except: Vec<String> = wishes.ended.clone();
+    except.extend(left);
+    let mut differs = None;
+    for one in others {
+        let (paths, is_exact) = condition::excepted(one)?;
+        except.extend(paths);
+        differs = differs.or((!is_exact).then(|| asked(one)));
+    }
+    let (at, shown) = (rule.at.clone(), rule.shown());
+    let needs_field = insecure
+        .iter()
+        .any(|one| one.arg(0).to_ascii_uppercase().starts_with("%{HTTP:"));
+    wishes.lead.get_or_insert_with(|| Wish {
+        to,
+        rule: Redirect {
+            from: "*".to_owned(),
+            except: except.clone(),
+            status,
+            ..Redirect::default()
+        },
+        said: (at, shown),
+        names: names
+            .into_iter()
+            .filter(|name| site.names.contains(name))
+            .collect(),
+        is_conditional: !insecure.is_empty(),
+        needs_field,
+    });
+    Some(match differs {
+        Some((variable, expression)) => Fate::changed(format!(
+            "`{variable} {expression}` became `{}`",
+            except.join("`, `")
+        )),
+        None => Fate::Carried,
+    })
+}
+
 fn redirect(
     expression: &str,
     text: &str,
@@ -200,29 +315,6 @@ fn redirect(
 ) -> Fate {
     let asked: Vec<(&str, &str)> = conditions.iter().map(|one| (one.arg(0), one.arg(1))).collect();
     let asked = asked.as_slice();
-    let whole = ["%{REQUEST_URI}", "/%{REQUEST_URI}", "/$1", "$1"];
-    let same_host = |text: &str| {
-        let rest = text
-            .strip_prefix("https://%{HTTP_HOST}")
-            .or_else(|| text.strip_prefix("https://%{SERVER_NAME}"));
-        rest.is_some_and(|rest| whole.contains(&rest))
-    };
-    let goes_whole = |text: &str| {
-        let address = text
-            .strip_prefix("https://")
-            .or_else(|| text.strip_prefix("http://"))?;
-        let rest = whole.iter().find(|rest| address.ends_with(**rest))?;
-        let name = address.strip_suffix(*rest)?;
-        is_host_name(name).then(|| text[..text.len() - rest.len()].to_owned())
-    };
-    if is_everything(expression)
-        && !asked.is_empty()
-        && asked.iter().all(is_insecure)
-        && (same_host(text) || goes_whole(text).is_some())
-    {
-        wishes.secures = true;
-        return Fate::changed("`https-redirect` answers all requests in cleartext, with 308");
-    }
     // Conditions about one host, perhaps with one about https before them.
     let hosts: Vec<Option<String>> = asked.iter().map(host).collect();
     if is_everything(expression) && !hosts.is_empty() && hosts.iter().all(Option::is_some) {
@@ -276,12 +368,13 @@ fn redirect(
     }
     let Asked {
         sets,
-        except,
+        mut except,
         differs,
     } = match condition::read(conditions) {
         Ok(asked) => asked,
         Err(why) => return Fate::missing(why),
     };
+    except.extend(wishes.ended.iter().cloned());
     let everything = || Read {
         matches: vec![Match::plain("*")],
         differs: None,

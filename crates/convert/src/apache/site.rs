@@ -1198,9 +1198,12 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
     };
     let mut rules = Vec::new();
     let mut differs = None;
+    let (rest, except) = regex::without_ahead(from)
+        .filter(|_| name == "redirectmatch")
+        .unwrap_or((from.to_owned(), Vec::new()));
     match name {
         "redirectmatch" => {
-            let read = match regex::read_redirect(from) {
+            let read = match regex::read_redirect(&rest) {
                 Ok(read) => read,
                 Err(why) => return Fate::missing(why),
             };
@@ -1235,6 +1238,7 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
             from,
             to,
             status,
+            except: except.clone(),
             ..Redirect::default()
         }));
     differs.map_or(Fate::Carried, Fate::changed)

@@ -190,6 +190,7 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
     // Several tests of one field mean any of them.
     let mut fields: Vec<(String, Sets)> = Vec::new();
     let mut found = Err("it matches nothing".to_owned());
+    let is_only_expression = lines.iter().filter(|line| line.name == "path_regexp").count() == 1;
     for line in &lines {
         let args = &line.args;
         let read = match (line.name.as_str(), args.first().map_or("", |arg| arg)) {
@@ -199,6 +200,16 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             ("path", _) if strip.is_some() => Err(STRIPPED.to_owned()),
             ("remote_ip" | "client_ip" | "not", _) if around.networks.is_some() => {
                 Err("the block around it names networks, and Weir applies those of one rule".to_owned())
+            }
+            ("path_regexp", _) if strip.is_some() => Err(STRIPPED.to_owned()),
+            ("path_regexp", _) if paths.is_empty() && around.is_everything() && is_only_expression => {
+                regex::read(args.last().map_or("", |text| text)).and_then(|read| match read.differs {
+                    None => {
+                        matcher.patterns = read.patterns();
+                        Ok(())
+                    }
+                    Some(differs) => Err(differs),
+                })
             }
             ("path", _) => of_paths(&paths).map(|paths| matcher.patterns = paths.patterns),
             ("remote_ip" | "client_ip", _) => {

@@ -14,15 +14,13 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Access, Server, Site};
+use crate::model::{Access, Cleartext, HOSTS_MAX, Lead, Server, Shared, Site};
 use crate::report::{At, Report, Unreadable};
+use crate::to_https;
 use crate::value::{bytes, network, quote, seconds};
 use address::Address;
 use parse::Block;
 use users::Users;
-
-/// Most hosts of Weir.
-const HOSTS_MAX: usize = 100;
 
 /// Networks that Caddy means by `private_ranges`.
 const PRIVATE: [&str; 6] = [
@@ -41,23 +39,11 @@ struct Draft {
     site: Site,
     is_everyone: bool,
     is_secure: bool,
-    /// Whether one of its addresses is in cleartext.
-    is_plain: bool,
-}
-
-impl Draft {
-    /// Whether the site does nothing but redirect to https at the host of the request, where sites with https have all
-    /// its names.
-    fn leads_home(&self, secure: &[String]) -> bool {
-        let site = &self.site;
-        let is_more = site.root.is_some()
-            || !site.mounts.is_empty()
-            || !(site.redirects.is_empty() && site.proxies.is_empty() && site.all_access().is_empty());
-        site.leads_home.is_some()
-            && !self.is_secure
-            && !is_more
-            && site.names.iter().all(|name| secure.contains(name))
-    }
+    /// Names of its addresses in cleartext, and whether one of these is for all hosts.
+    plain: Vec<String>,
+    is_plain_for_all: bool,
+    /// Names of its addresses with https.
+    secure: Vec<String>,
 }
 
 /// Reads a Caddyfile. The second part of the result are files that the configuration names.
@@ -78,7 +64,7 @@ pub(crate) fn convert(
         users: Users::default(),
         drafts: Vec::new(),
         log: None,
-        has_plain: false,
+        has_twin: false,
     };
     for option in &tree.options {
         if option.name == "servers" {
@@ -105,8 +91,8 @@ struct Reading {
     drafts: Vec<Draft>,
     /// Log of sites that name no output.
     log: Option<Log>,
-    /// Whether a site is answered in cleartext.
-    has_plain: bool,
+    /// Whether a site in cleartext is left out that redirects to one with https.
+    has_twin: bool,
 }
 
 impl Reading {
@@ -213,7 +199,8 @@ impl Reading {
             is_local: !bind.is_empty() && bind.iter().all(is_machine),
             ..Site::default()
         };
-        let (mut is_everyone, mut is_secure, mut is_plain) = (false, false, false);
+        let (mut is_everyone, mut is_secure, mut is_plain_for_all) = (false, false, false);
+        let (mut plain, mut secure) = (Vec::new(), Vec::new());
         let mut fate = Fate::Carried;
         for text in &block.addresses {
             let address = match Address::of(text) {
@@ -239,15 +226,24 @@ impl Reading {
                     list.push(at);
                 }
             }
-            is_plain |= !has_tls;
             is_secure |= has_tls;
             match address.host.as_str() {
-                "" => is_everyone = true,
+                "" => {
+                    is_everyone = true;
+                    is_plain_for_all |= !has_tls;
+                }
                 // Addresses are no names: such requests get the top level.
                 host if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') => {
-                    is_everyone = true
+                    is_everyone = true;
+                    is_plain_for_all |= !has_tls;
                 }
-                host => site.names.push(host.to_owned()),
+                host => {
+                    site.names.push(host.to_owned());
+                    match has_tls {
+                        true => secure.push(host.to_owned()),
+                        false => plain.push(host.to_owned()),
+                    }
+                }
             }
             if !has_tls || files.is_some() {
                 continue;
@@ -291,7 +287,13 @@ impl Reading {
                     .and_then(|one| bytes(one.arg(0)))
                 {
                     Some(size) => {
-                        self.server.key("max-body-size", size.to_string());
+                        self.server.shared.push(Shared {
+                            site: Some(block.at.clone()),
+                            at: directive.at.clone(),
+                            directive: directive.shown(),
+                            key: "max-body-size".to_owned(),
+                            value: size.to_string(),
+                        });
                         Fate::changed(
                             "for all hosts; a `[[proxy]]` has a `max-body-size` of its own, 1 GiB by default",
                         )
@@ -314,7 +316,9 @@ impl Reading {
             site,
             is_everyone,
             is_secure,
-            is_plain,
+            plain,
+            is_plain_for_all,
+            secure,
         });
     }
 
@@ -338,17 +342,7 @@ impl Reading {
             file: "the result".into(),
             line: 0,
         };
-        // A site in cleartext that leads to its twin with https is what `https-redirect` does.
-        let secure = self.secure_names();
-        let (led, drafts): (Vec<Draft>, Vec<Draft>) = std::mem::take(&mut self.drafts)
-            .into_iter()
-            .partition(|draft| draft.leads_home(&secure));
-        self.drafts = drafts;
-        self.has_plain = self.drafts.iter().any(|draft| {
-            let names = &draft.site.names;
-            let has_twin = !names.is_empty() && names.iter().all(|name| secure.contains(name));
-            draft.is_plain && !(has_twin && leads_to_https(&draft.site, &secure))
-        });
+        self.note_cleartext(report);
         let has_files = self
             .drafts
             .iter()
@@ -380,9 +374,6 @@ impl Reading {
                         Fate::missing("Weir has certificates by ACME or an authority of its own, not both"),
                     );
                 }
-                if self.has_plain {
-                    report.add(&at, "http://", Fate::changed("with `domain`, Weir redirects all requests in cleartext; `https-redirect = false` answers them"));
-                }
             }
             (true, true, _) => {
                 self.server.key("tls", quote("internal"));
@@ -403,18 +394,9 @@ impl Reading {
             }
             (true, false, _) => self.server.keys.retain(|(key, _)| !key.starts_with("acme-")),
         }
-        if has_files && !self.server.secure.is_empty() && self.domains.is_empty() && !self.has_internal {
-            self.server
-                .key("https-redirect", if self.has_plain { "false" } else { "true" });
-            if self.server.listen.is_empty() {
-                self.server.listen.push(":80".to_owned());
-            }
-        }
-        for draft in led.iter().filter(|_| self.redirects_to_https()) {
-            if let Some((at, directive)) = &draft.site.leads_home {
-                let why = "`https-redirect` answers all requests in cleartext, with 308";
-                report.replace(at, directive, Fate::changed(why));
-            }
+        let is_own = has_files && self.domains.is_empty() && !self.has_internal;
+        if is_own && !self.server.secure.is_empty() && self.server.listen.is_empty() {
+            self.server.listen.push(":80".to_owned());
         }
         self.place(report);
         let files = self.users.files();
@@ -423,14 +405,76 @@ impl Reading {
 
     /// Names of sites with https.
     fn secure_names(&self) -> Vec<String> {
-        let secure = self.drafts.iter().filter(|draft| draft.is_secure);
-        secure.flat_map(|draft| draft.site.names.clone()).collect()
+        self.drafts
+            .iter()
+            .flat_map(|draft| draft.secure.clone())
+            .collect()
     }
 
-    /// Whether the result redirects requests in cleartext.
-    fn redirects_to_https(&self) -> bool {
-        let key = self.server.keys.iter().find(|(key, _)| key == "https-redirect");
-        key.map_or(self.server.has("domain"), |(_, value)| value == "true")
+    /// Notes what sites answer in cleartext, and takes out those that only lead to https.
+    fn note_cleartext(&mut self, report: &mut Report) {
+        let secure = self.secure_names();
+        let has_secured = self.drafts.iter().any(|draft| draft.is_secure);
+        let mut kept = Vec::new();
+        let mut plain: Vec<String> = Vec::new();
+        for mut draft in std::mem::take(&mut self.drafts) {
+            plain.extend(draft.plain.iter().cloned());
+            let found = lead(&draft, &secure, report);
+            for (_, at, shown) in draft.site.secured.drain(..).filter(|_| draft.is_secure) {
+                report.replace(&at, &shown, Fate::missing("the site redirects to itself"));
+            }
+            let Some(lead) = found else {
+                if !draft.plain.is_empty() || draft.is_plain_for_all {
+                    self.server.cleartext.push(Cleartext {
+                        names: draft.plain.clone(),
+                        is_default: draft.is_plain_for_all,
+                        lead: None,
+                    });
+                }
+                kept.push(draft);
+                continue;
+            };
+            let names = std::mem::take(&mut draft.site.names).into_iter();
+            let (led, rest): (Vec<String>, Vec<String>) =
+                names.partition(|name| has_secured && secure.contains(name));
+            let is_dropped = has_secured && rest.is_empty();
+            let to_other = lead.to.is_some();
+            self.server.cleartext.push(Cleartext {
+                names: led,
+                is_default: draft.is_plain_for_all,
+                lead: Some(lead.clone()),
+            });
+            if is_dropped {
+                self.has_twin |= to_other;
+                continue;
+            }
+            // The site has the rules for what is left out of the redirect, and that to another host.
+            let lead = Lead {
+                rules: Site::default(),
+                ..lead
+            };
+            self.server.cleartext.push(Cleartext {
+                names: rest.clone(),
+                is_default: false,
+                lead: (!to_other).then_some(lead),
+            });
+            draft.site.names = rest;
+            kept.push(draft);
+        }
+        // Caddy redirects requests for the names of sites with https that nothing else answers.
+        let alone = secure.into_iter().filter(|name| !plain.contains(name));
+        let alone: Vec<String> = alone.collect();
+        if !alone.is_empty() {
+            self.server.cleartext.push(Cleartext {
+                names: alone,
+                is_default: false,
+                lead: Some(Lead {
+                    status: 308,
+                    ..Lead::default()
+                }),
+            });
+        }
+        self.drafts = kept;
     }
 
     /// Chooses the site of unknown hosts: the one for everyone, or none, as in Caddy.
@@ -440,13 +484,12 @@ impl Reading {
         for draft in &mut drafts {
             draft.site.at = Some((draft.at.clone(), draft.shown.clone()));
         }
-        let only = drafts.len() == 1;
+        let only = drafts.len() == 1 && !self.has_twin;
         let mut known: Vec<String> = Vec::new();
         let mut has_top = false;
         for mut draft in drafts {
             if (draft.is_everyone || only) && !has_top {
                 has_top = true;
-                draft.site.names.clear();
                 self.server.top = draft.site;
                 continue;
             }
@@ -457,15 +500,7 @@ impl Reading {
             }
             draft.site.names.retain(|name| !known.contains(name));
             if !twins.is_empty() {
-                let fate = match (leads_to_https(&draft.site, &secure), self.redirects_to_https()) {
-                    (true, true) => {
-                        Fate::changed("`https-redirect` answers all requests in cleartext, with 308")
-                    }
-                    (true, false) => Fate::missing(
-                        "`https-redirect` is for all hosts or none, and another site answers in cleartext; these names are answered in cleartext, too",
-                    ),
-                    (false, _) => Fate::missing(crate::twins::why("site", &twins)),
-                };
+                let fate = Fate::missing(crate::twins::why("site", &twins));
                 report.add(&draft.at, &draft.shown, fate);
                 if draft.site.names.is_empty() {
                     continue;
@@ -526,22 +561,30 @@ fn needs_certificate(tls: &Directive) -> bool {
     asks.any(|one| !one.inner().iter().any(is_lenient))
 }
 
-/// Whether a site does nothing but redirect to https at one of these names.
-fn leads_to_https(site: &Site, secure: &[String]) -> bool {
-    let [rule] = site.redirects.as_slice() else {
-        return false;
+/// The redirect of a site in cleartext to https: at the host of the request, or at one of these names.
+fn lead(draft: &Draft, secure: &[String], report: &mut Report) -> Option<Lead> {
+    if draft.is_secure {
+        return None;
+    }
+    let site = &draft.site;
+    let (rule, to, said) = match site.secured.first() {
+        Some((rule, at, shown)) => (rule, None, (at.clone(), shown.clone())),
+        None => {
+            let rule = site.redirects.iter().find(|rule| to_https::is_whole(rule))?;
+            let host = rule.to.strip_prefix("https://")?.strip_suffix('*')?;
+            if !secure.iter().any(|name| name == host) {
+                return None;
+            }
+            (
+                rule,
+                Some(host.to_owned()),
+                (draft.at.clone(), draft.shown.clone()),
+            )
+        }
     };
-    let host = rule
-        .to
-        .strip_prefix("https://")
-        .and_then(|to| to.strip_suffix('*'));
-    rule.from == "*"
-        && rule.conditions.is_empty()
-        && site.refusals.is_empty()
-        && host.is_some_and(|host| secure.iter().any(|name| name == host))
-        && site.proxies.is_empty()
-        && site.root.is_none()
-        && site.mounts.is_empty()
+    let (lead, lost) = to_https::lead_of(site, rule, to, vec![said]);
+    to_https::note_lost(&draft.at, &lost, report);
+    Some(lead)
 }
 
 /// Reads `log` of a site. `usual`: the log that the global options name.

@@ -11,8 +11,8 @@ use super::users::{self, Users};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Access, HeaderRule, Mount, Redirect, Site};
-use crate::pattern::is_target;
-use crate::report::Report;
+use crate::pattern::{covers, is_target, overlaps};
+use crate::report::{At, Report};
 use crate::value::{field, is_program, is_site_path};
 use std::collections::BTreeMap;
 
@@ -29,9 +29,11 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, repo
         only_paths: BTreeMap::new(),
         own: Vec::new(),
         mounted: Vec::new(),
+        lines: Vec::new(),
         report,
     };
     routes.block(block, &Matcher::everything(), None, true);
+    routes.note_lines();
     if let (Err(why), Some(first)) = (routes.keep_own_paths(), block.first()) {
         routes.report.add(&first.at, "reverse_proxy", Fate::missing(why));
     }
@@ -78,6 +80,18 @@ fn leads_home(target: &str) -> bool {
         .and_then(|rest| rest.split_once('}'));
     let is_host = |name: &str| matches!(name, "host" | "hostport" | "http.request.host");
     rest.is_some_and(|(name, rest)| is_host(name) && matches!(rest, "{uri}" | "{http.request.uri}"))
+}
+
+/// The status of a redirect.
+fn status_of(word: &str) -> Option<u16> {
+    match word {
+        "permanent" => Some(301),
+        "temporary" => Some(302),
+        other => other
+            .parse::<u16>()
+            .ok()
+            .filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)),
+    }
 }
 
 /// Whether a directive does nothing but refuse requests.
@@ -129,6 +143,8 @@ struct Routes<'a> {
     only_paths: BTreeMap<String, String>,
     /// Paths of blocks that no upstream answers.
     own: Vec<String>,
+    /// Directives about field lines of some paths, with the patterns.
+    lines: Vec<(At, String, Vec<String>)>,
     /// Paths of mounts by a matcher of `root`: the file server around it answers them.
     mounted: Vec<String>,
     report: &'a mut Report,
@@ -162,6 +178,8 @@ impl Routes<'_> {
             true => order::sorted(directives, |one| self.matched(one)),
             false => directives.collect(),
         };
+        // Paths of blocks before the one for all others.
+        let mut handled: Vec<String> = Vec::new();
         for directive in sorted {
             let (matcher, taken) = match matcher::of(&directive.args, (around, strip), &self.named) {
                 Ok(found) => found,
@@ -182,9 +200,23 @@ impl Routes<'_> {
                     let prefix = (directive.name == "handle_path").then(|| directive.arg(0));
                     self.report.add(&directive.at, &directive.shown(), Fate::Carried);
                     let before = self.site.proxies.len();
+                    let marks = (self.site.redirects.len(), self.site.secured.len());
                     let is_sorted = directive.name != "route";
                     self.block(directive.inner(), &matcher, prefix.or(strip), is_sorted);
                     let is_always = matcher.conditions.is_always();
+                    let redirects = self.site.redirects.iter_mut().skip(marks.0);
+                    let secured = self.site.secured.iter_mut().skip(marks.1);
+                    let rules = redirects.chain(secured.map(|(rule, ..)| rule));
+                    for rule in rules.filter(|_| directive.name != "route") {
+                        let paths = handled.iter().filter(|path| **path != rule.from);
+                        let paths =
+                            paths.filter(|path| covers(&rule.from, path) && !rule.except.contains(path));
+                        let paths: Vec<String> = paths.cloned().collect();
+                        rule.except.extend(paths);
+                    }
+                    if directive.name != "route" && is_always && !matcher.is_everything() {
+                        handled.extend(matcher.patterns.iter().cloned());
+                    }
                     if self.site.proxies.len() == before && !matcher.is_everything() && is_always {
                         self.own.extend(matcher.patterns.iter().cloned());
                     }
@@ -217,6 +249,55 @@ impl Routes<'_> {
             }
         }
         (self.named, self.only_paths) = outside;
+    }
+
+    /// Reports field lines whose paths in Weir are not those of Caddy, which compares the path of the request before it tries
+    /// files. Weir compares the path of the file that it sends.
+    fn note_lines(&mut self) {
+        for (at, shown, paths) in std::mem::take(&mut self.lines) {
+            let (mut lost, mut leaked): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+            for rule in &self.site.tried {
+                let is_whole = paths.iter().any(|path| covers(path, &rule.path));
+                for text in rule.files.iter().filter(|text| *text != "$path") {
+                    let of = |path: &str| match text.strip_prefix("$path") {
+                        Some(suffix) => format!("{path}{suffix}"),
+                        None => text.clone(),
+                    };
+                    let asked = paths.iter().filter(|path| overlaps(path, &rule.path));
+                    let is_own = |file: &str| paths.iter().any(|path| covers(path, file));
+                    let all = asked.map(|path| {
+                        of(if covers(&rule.path, path) {
+                            path
+                        } else {
+                            &rule.path
+                        })
+                    });
+                    lost.extend(all.filter(|file| !is_own(file)));
+                    let file = of(&rule.path);
+                    if !is_whole && paths.iter().any(|path| overlaps(path, &file)) {
+                        leaked.push(rule.path.clone());
+                    }
+                }
+            }
+            for list in [&mut lost, &mut leaked] {
+                list.sort();
+                list.dedup();
+            }
+            if !lost.is_empty() {
+                let why = format!(
+                    "Weir compares the path of the file sent, and `try_files` sends `{}`, without these lines; write a `[[header-rule]]` for it",
+                    lost.join("`, `")
+                );
+                self.report.add(&at, &shown, Fate::missing(why));
+            }
+            if !leaked.is_empty() {
+                let why = format!(
+                    "Weir compares the path of the file sent: requests for `{}` have these lines, too, if `try_files` sends such a file",
+                    leaked.join("`, `")
+                );
+                self.report.add(&at, &shown, Fate::changed(why));
+            }
+        }
     }
 
     /// What the matcher of a directive is about, for Caddy's order.
@@ -346,10 +427,14 @@ impl Routes<'_> {
             }
             "header" => self.header(directive, args, matcher),
             "redir" if leads_home(arg) && matcher.is_everything() && self.site.names.len() != 1 => {
-                self.site.leads_home = Some((directive.at.clone(), directive.shown()));
-                Fate::missing(
-                    "`https-redirect` is for all hosts or none, and not all of these names have a site with https",
-                )
+                let rule = Redirect {
+                    from: "*".to_owned(),
+                    status: status_of(args.get(1).map_or("302", |word| word)).unwrap_or(302),
+                    ..Redirect::default()
+                };
+                let said = (directive.at.clone(), directive.shown());
+                self.site.secured.push((rule, said.0, said.1));
+                Fate::Carried
             }
             "redir" => self.redirect(args, matcher, strip),
             "try_files" => self.try_files(args, matcher),
@@ -545,6 +630,10 @@ impl Routes<'_> {
         match matcher.is_everything() {
             true => self.site.header_always.extend(lines),
             false => {
+                if !is_empty && matcher.conditions.is_always() {
+                    let (at, shown) = (directive.at.clone(), directive.shown());
+                    self.lines.push((at, shown, matcher.patterns.clone()));
+                }
                 for path in matcher.patterns.iter().filter(|_| !is_empty) {
                     let rules = matcher.conditions.iter().map(|conditions| HeaderRule {
                         path: path.clone(),
@@ -569,13 +658,8 @@ impl Routes<'_> {
             [to, status] => (to.as_str(), status.as_str()),
             _ => return Fate::missing("this is no redirect that the converter knows"),
         };
-        let status = match status {
-            "permanent" => 301,
-            "temporary" => 302,
-            other => match other.parse::<u16>() {
-                Ok(status @ (301 | 302 | 303 | 307 | 308)) => status,
-                _ => return Fate::missing("the status of a redirect is 301, 302, 303, 307 or 308"),
-            },
+        let Some(status) = status_of(status) else {
+            return Fate::missing("the status of a redirect is 301, 302, 303, 307 or 308");
         };
         let mut fate = Fate::Carried;
         for from in &matcher.patterns {

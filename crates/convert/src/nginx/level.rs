@@ -7,7 +7,8 @@ use super::upstream::Settings;
 use super::{log, trusted};
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Server, Site};
+use crate::model::{Server, Shared, Site};
+use crate::report::At;
 use crate::value::{bytes, field, is_site_path, quote, seconds};
 
 /// A level.
@@ -17,6 +18,10 @@ pub(super) struct Level {
     pub(super) access: Access,
     pub(super) proxy: Settings,
     pub(super) limits: Limits,
+    /// The `server` block; `None` outside of one.
+    pub(super) server: Option<At>,
+    /// The path of the location whose `alias` holds, and the folder.
+    pub(super) alias: Option<(String, String)>,
     certificate: Option<String>,
 }
 
@@ -262,12 +267,22 @@ pub(super) fn expires(directive: &Directive) -> Result<Option<String>, String> {
     }
 }
 
-/// Reads a directive about the whole server. `None`: it is none.
-pub(super) fn global(directive: &Directive, server: &mut Server) -> Option<Fate> {
+/// Reads a directive that Weir has for the whole server, and nginx for each block. `None`: it is none. `site`: the block.
+pub(super) fn global(directive: &Directive, site: Option<&At>, server: &mut Server) -> Option<Fate> {
     let arg = directive.arg(0);
+    let mut share = |key: &str, value: String| {
+        server.shared.push(Shared {
+            site: site.cloned(),
+            at: directive.at.clone(),
+            directive: directive.shown(),
+            key: key.to_owned(),
+            value,
+        });
+        Fate::Carried
+    };
     let mut time = |key: &str| match seconds(arg) {
         Some(0) => Fate::missing(format!("`{key}` of Weir is at least 100 ms")),
-        Some(span) => once(server, key, &quote(&format!("{span}s"))),
+        Some(span) => share(key, quote(&format!("{span}s"))),
         None => Fate::missing("this is not a time"),
     };
     Some(match directive.name.as_str() {
@@ -276,7 +291,7 @@ pub(super) fn global(directive: &Directive, server: &mut Server) -> Option<Fate>
         "client_body_timeout" => time("body-timeout"),
         "send_timeout" => time("write-timeout"),
         "keepalive_requests" => match arg.parse::<u32>() {
-            Ok(number) => once(server, "max-requests-per-connection", &number.to_string()),
+            Ok(number) => share("max-requests-per-connection", number.to_string()),
             Err(_) => Fate::missing("this is not a number"),
         },
         "large_client_header_buffers" => match bytes(directive.arg(1)) {
@@ -284,27 +299,30 @@ pub(super) fn global(directive: &Directive, server: &mut Server) -> Option<Fate>
                 let size = size
                     .saturating_mul(arg.parse().unwrap_or(4))
                     .clamp(16 << 10, 1 << 20);
-                once(server, "max-head-size", &size.to_string());
+                share("max-head-size", size.to_string());
                 Fate::changed("Weir bounds the whole head of a request")
             }
             None => Fate::missing("this is not a size"),
         },
-        "http2" if arg == "off" => once(server, "http2", "\"off\""),
+        "http2" if arg == "off" => share("http2", "\"off\"".to_owned()),
         "http2" => Fate::unneeded("Weir speaks HTTP/2 over TLS"),
+        "http3" => share("http3", (arg == "on").to_string()),
         "log_format" => log::format(directive, server),
-        _ => return trusted::read(directive, server),
+        _ => return trusted::read(directive, site, server),
     })
 }
 
-/// Sets a key of the top level, which all hosts share.
-pub(super) fn once(server: &mut Server, key: &str, value: &str) -> Fate {
-    match server.keys.iter().find(|(known, _)| known == key) {
-        Some((_, known)) if known != value => {
-            Fate::missing(format!("all hosts share `{key}`; the first value is {known}"))
-        }
-        _ => {
-            server.key(key, value);
-            Fate::Carried
-        }
-    }
+/// Whether a directive is one that Weir has for the whole server.
+pub(super) fn is_global(name: &str) -> bool {
+    matches!(
+        name,
+        "keepalive_timeout"
+            | "client_header_timeout"
+            | "client_body_timeout"
+            | "send_timeout"
+            | "keepalive_requests"
+            | "set_real_ip_from"
+            | "real_ip_header"
+            | "real_ip_recursive"
+    )
 }

@@ -5,6 +5,7 @@ use super::closed;
 use super::condition;
 use super::goal::{self, Goal, Variables};
 use super::level::{self, Level};
+use super::lines;
 use super::place::{Place, passes_to_fastcgi};
 use super::plain;
 use super::upstream::{self, Groups};
@@ -15,7 +16,7 @@ use crate::hidden;
 use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Server, Site};
 use crate::pattern::{covers, overlaps, pattern};
 use crate::regex::Match;
-use crate::report::Report;
+use crate::report::{At, Report};
 use crate::upstream::set;
 use crate::value::{is_program, is_site_path, quote, seconds};
 
@@ -26,10 +27,58 @@ const TRIED_MAX: usize = 8;
 pub(super) struct Context<'a> {
     /// Patterns of the locations of one block that say something about access.
     pub(super) said: Vec<String>,
+    /// The folders of the locations of the server.
+    pub(super) folders: Vec<Folder>,
+    /// Field lines of locations, those of the strongest first.
+    pub(super) header_rules: Vec<HeaderRule>,
     pub(super) groups: &'a Groups,
     pub(super) variables: Variables,
     pub(super) report: &'a mut Report,
     pub(super) server: &'a mut Server,
+}
+
+/// Where nginx looks for the files of a location.
+pub(super) struct Folder {
+    at: At,
+    shown: String,
+    /// The path of the location, with a slash at both ends.
+    path: String,
+    /// On disk, without a slash at the end.
+    folder: String,
+    /// The root that the folder is below, if it is the path below it.
+    root: Option<String>,
+    index: Vec<String>,
+    listing: bool,
+}
+
+/// Adds mounts for locations whose files the result would look for elsewhere: in the mount of a location around them.
+pub(super) fn mount_folders(site: &mut Site, cx: &mut Context<'_>) {
+    let mut folders = std::mem::take(&mut cx.folders);
+    folders.sort_by_key(|one| one.path.len());
+    for one in folders {
+        if site.folder(&one.path).as_deref() == Some(&*one.folder) {
+            continue;
+        }
+        let pattern = format!("{}*", one.path);
+        let mount = match &one.root {
+            Some(root) => site.mount(&pattern, root, false),
+            None => site.mount(&pattern, &one.folder, true),
+        };
+        match mount {
+            Ok(mount) => {
+                mount.index = one.index;
+                mount.listing = one.listing;
+            }
+            Err(why) => {
+                let shown = format!("folder of {}", one.shown);
+                cx.report.add(
+                    &one.at,
+                    &shown,
+                    Fate::missing(format!("nginx looks for its files in `{}`: {why}", one.folder)),
+                );
+            }
+        }
+    }
 }
 
 /// Whether a directive passes the requests of a location on.
@@ -37,11 +86,22 @@ fn passes_on(directive: &Directive) -> bool {
     matches!(directive.name.as_str(), "proxy_pass" | "grpc_pass")
 }
 
-/// Puts the rules of all locations of a block into a site, in the order in which nginx tries them.
-pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx: &mut Context<'_>) {
+/// Puts the rules of all locations of a block into a site, in the order in which nginx tries them. `outer`: the paths of the
+/// block. Returns the paths that no upstream answers.
+pub(super) fn locations(
+    block: &[Directive],
+    outer: &[String],
+    around: &Level,
+    site: &mut Site,
+    cx: &mut Context<'_>,
+) -> Vec<String> {
     let blocks = block.iter().filter(|directive| directive.name == "location");
     let mut places: Vec<(&Directive, Place)> = blocks
-        .map(|directive| (directive, Place::of(directive)))
+        .map(|directive| {
+            let mut place = Place::of(directive);
+            place.stay_within(outer);
+            (directive, place)
+        })
         .collect();
     // A named location answers the paths whose files are tried in vain.
     let tries = |block: &[Directive], name: &str| {
@@ -58,7 +118,7 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
             .filter(|(directive, _)| tries(directive.inner(), &name));
         let mut patterns: Vec<String> = from.flat_map(|(_, place)| place.patterns.clone()).collect();
         if tries(block, &name) {
-            patterns.push("/*".to_owned());
+            patterns.extend(outer.iter().cloned());
         }
         let passes = places[index].0.inner().iter().any(passes_on);
         if passes && !patterns.is_empty() {
@@ -69,35 +129,52 @@ pub(super) fn locations(block: &[Directive], around: &Level, site: &mut Site, cx
     let speak = places.iter().filter(|(directive, _)| says_access(directive));
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
-    let mut header_rules = Vec::new();
     // Paths of locations that no upstream answers.
     let mut own: Vec<String> = Vec::new();
+    // Paths of locations that a later one does not redirect.
+    let mut stronger: Vec<String> = Vec::new();
     for (directive, place) in &places {
-        let before = site.proxies.len();
-        location(directive, place, block, around, site, &mut header_rules, cx);
+        let (before, redirects, secured) = (site.proxies.len(), site.redirects.len(), site.secured.len());
+        own.extend(location(directive, place, block, around, site, cx));
         if site.proxies.len() > before
             && let Err(why) = site.keep_from_upstreams(&own)
         {
             cx.report
                 .add(&directive.at, &directive.shown(), Fate::missing(why));
         }
-        let answers_itself = |inner: &Directive| {
-            matches!(
-                inner.name.as_str(),
-                "root" | "alias" | "try_files" | "return" | "rewrite" | "expires" | "add_header" | "index"
-            )
-        };
+        let mut rules: Vec<&mut Redirect> = site.redirects.iter_mut().skip(redirects).collect();
+        rules.extend(site.secured.iter_mut().skip(secured).map(|(rule, ..)| rule));
+        for rule in rules {
+            let paths = stronger
+                .iter()
+                .filter(|path| **path != rule.from && covers(&rule.from, path));
+            let paths: Vec<String> = paths
+                .filter(|path| !rule.except.contains(path))
+                .cloned()
+                .collect();
+            rule.except.extend(paths);
+        }
         let falls_back = directive.inner().iter().any(|one| {
             one.name == "try_files" && one.args.last().is_some_and(|last| has_upstream(block, last))
         });
-        if site.proxies.len() == before && !falls_back && directive.inner().iter().any(answers_itself) {
+        let passes = |one: &Directive| one.name.ends_with("_pass");
+        // Names that begin with a dot are hidden among files.
+        let is_named = place.name.is_some() || place.is_for_missing || place.is_hidden;
+        if is_named || place.is_everything() {
+            continue;
+        }
+        if !falls_back && !directive.inner().iter().any(passes) {
             own.extend(place.patterns.iter().cloned());
+        }
+        // Redirects come one by one, and refusals before them.
+        let ends = |one: &Directive| matches!(one.name.as_str(), "return" | "internal");
+        if !directive.inner().iter().any(ends) {
+            stronger.extend(place.patterns.iter().cloned());
         }
     }
     cx.said = outside;
-    // A later rule of Weir replaces the lines of an earlier one.
-    header_rules.reverse();
-    site.header_rules.extend(header_rules);
+    lines::note(block, &places, around, cx.report);
+    own
 }
 
 /// Whether a location says something about access itself.
@@ -130,11 +207,11 @@ fn location(
     siblings: &[Directive],
     around: &Level,
     site: &mut Site,
-    header_rules: &mut Vec<HeaderRule>,
     cx: &mut Context<'_>,
-) {
+) -> Vec<String> {
     if place.name.is_some() {
-        return refuse(block, "Weir has no named locations", cx.report);
+        refuse(block, "Weir has no named locations", cx.report);
+        return Vec::new();
     }
     let mut level = around.inside(block.inner());
     let mut said = Level::default();
@@ -152,7 +229,7 @@ fn location(
         let fate = hidden::fate(block.args.last().map_or("", |text| text), is_known);
         block.note_all(&fate, cx.report);
         site.presume(block, &["*".to_owned()], hidden::PASSED_ON);
-        return;
+        return Vec::new();
     }
     if place.patterns.is_empty() {
         let why = match &place.why {
@@ -167,9 +244,11 @@ fn location(
         if !denied.is_empty() {
             let why = format!("{why}; the result denies `{}`", denied.join("`, `"));
             site.close(&denied);
-            return block.note_all(&Fate::missing(why), cx.report);
+            block.note_all(&Fate::missing(why), cx.report);
+        } else {
+            refuse(block, &why, cx.report);
         }
-        return refuse(block, &why, cx.report);
+        return Vec::new();
     }
     let fate = match (&place.differs, place.any_case && !said.access.is_said()) {
         (Some(differs), _) => Fate::changed(differs.clone()),
@@ -191,6 +270,15 @@ fn location(
     // Before all others: an index and a listing belong to the root of their location.
     let root = block.inner().iter().rfind(|one| is_root(one));
     own.root = root.map(|directive| own.root(directive, &mut level, site));
+    if let Some(folder) = own.files(block, &level) {
+        cx.folders.push(folder);
+    }
+    let marks = [
+        site.redirects.len(),
+        site.secured.len(),
+        site.access.len(),
+        site.proxies.len(),
+    ];
     for directive in block.inner() {
         let fate = own.read(directive, block, &mut level, site, cx);
         if let Some(fate) = fate {
@@ -200,16 +288,6 @@ fn location(
     for path in &place.patterns {
         site.limits.extend(level.limits.of(path));
     }
-    for (header, always) in [(&own.lines, false), (&own.always, true)] {
-        for path in place.patterns.iter().filter(|_| !header.is_empty()) {
-            header_rules.push(HeaderRule {
-                path: path.clone(),
-                conditions: Vec::new(),
-                header: header.clone(),
-                always,
-            });
-        }
-    }
     if let Some(directive) = own.pass {
         let fate = pass(directive, place, &level, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
@@ -218,9 +296,46 @@ fn location(
         let fate = pass_to_fastcgi(directive, place, siblings, own.fastcgi, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
-    let deeper = block.inner().iter().any(|directive| directive.name == "location");
-    if deeper {
-        locations(block.inner(), &level, site, cx);
+    // The rules of locations in this one come before its own, as the first rule decides.
+    let mut inner = Vec::new();
+    if block.inner().iter().any(|directive| directive.name == "location") {
+        let redirects = site.redirects.split_off(marks[0]);
+        let secured = site.secured.split_off(marks[1]);
+        let access = site.access.split_off(marks[2]);
+        let proxies = site.proxies.split_off(marks[3]);
+        inner = locations(block.inner(), &place.patterns, &level, site, cx);
+        let narrow = std::mem::replace(&mut site.proxies, proxies);
+        if let Err(why) = site.keep_from_upstreams(&inner) {
+            cx.report.add(&block.at, &block.shown(), Fate::missing(why));
+        }
+        let own_proxies = std::mem::replace(&mut site.proxies, narrow);
+        site.proxies.extend(own_proxies);
+        for (rule, is_to_https) in redirects.into_iter().map(|rule| (rule, None)).chain(
+            secured
+                .into_iter()
+                .map(|(rule, at, shown)| (rule, Some((at, shown)))),
+        ) {
+            let paths = inner.iter().filter(|path| covers(&rule.from, path));
+            let except = paths.filter(|path| !rule.except.contains(path)).cloned();
+            let except = rule.except.iter().cloned().chain(except).collect();
+            let rule = Redirect { except, ..rule };
+            match is_to_https {
+                Some((at, shown)) => site.secured.push((rule, at, shown)),
+                None => site.redirects.push(rule),
+            }
+        }
+        site.access.extend(access);
+    }
+    // Behind those of locations in this one, which are stronger.
+    for (header, always) in [(&own.lines, false), (&own.always, true)] {
+        for path in place.patterns.iter().filter(|_| !header.is_empty()) {
+            cx.header_rules.push(HeaderRule {
+                path: path.clone(),
+                conditions: Vec::new(),
+                header: header.clone(),
+                always,
+            });
+        }
     }
     // Access of this level, over the one around it: behind the rules of locations in it, as the first rule decides. What another
     // location says about wider paths does not hold here.
@@ -231,6 +346,7 @@ fn location(
             site.access.push(access.rule(path));
         }
     }
+    inner
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {
@@ -478,7 +594,11 @@ impl<'a> Own<'a> {
                 Fate::Carried
             }
             "return" => self.answer(directive, site, cx),
-            "rewrite" => rewrite(directive, site, &cx.variables),
+            "rewrite" => {
+                let patterns = &self.place.patterns;
+                secured_rewrite(directive, patterns, site, &cx.variables)
+                    .unwrap_or_else(|| rewrite(directive, site, &cx.variables))
+            }
             "try_files" => {
                 let paths = match is_everything {
                     true => vec!["*".to_owned()],
@@ -533,11 +653,12 @@ impl<'a> Own<'a> {
                 return None;
             }
             "break" => Fate::unneeded("it ends the rewriting, which Weir does not have"),
+            name if level::is_global(name) => Fate::missing(
+                "Weir has this setting for all hosts and paths, not for the paths of a location",
+            ),
             _ => match level.read(directive) {
                 Some(fate) => fate,
-                None => plain::fate(&directive.name)
-                    .or_else(|| level::global(directive, cx.server))
-                    .unwrap_or_else(|| plain::unknown(&directive.name)),
+                None => plain::fate(&directive.name).unwrap_or_else(|| plain::unknown(&directive.name)),
             },
         })
     }
@@ -546,7 +667,7 @@ impl<'a> Own<'a> {
         let mut fate = Fate::Carried;
         for from in self.place.matches() {
             // The worst one counts.
-            fate = fate.min(returns(directive, &from, site, &cx.variables, cx.server));
+            fate = fate.min(returns(directive, &from, site, &cx.variables));
         }
         fate
     }
@@ -581,6 +702,46 @@ impl<'a> Own<'a> {
             _ => mount.listing = said.listing.unwrap_or(false),
         }
         fate.min(differs.map_or(Fate::Carried, Fate::Changed))
+    }
+
+    /// Where nginx looks for the files of this location. `None`: it sends none, or its paths have no folder.
+    fn files(&self, block: &Directive, level: &Level) -> Option<Folder> {
+        let sends = |one: &Directive| one.name.ends_with("_pass") || one.name == "return";
+        let is_lost = matches!(self.root, Some(Fate::Missing(_)));
+        if self.place.is_everything() || is_lost || block.inner().iter().any(sends) {
+            return None;
+        }
+        let ([one], Some(_)) = (self.place.patterns.as_slice(), &self.place.prefix) else {
+            return None;
+        };
+        let path = match one.strip_suffix('*') {
+            Some(path) => format!("{}/", path.trim_end_matches('/')),
+            None => one.clone(),
+        };
+        let (folder, root) = match &level.alias {
+            Some((prefix, folder)) => (format!("{folder}{}", path.strip_prefix(&**prefix)?), None),
+            None => {
+                let root = level.site.root.clone()?;
+                (format!("{}{path}", root.trim_end_matches('/')), Some(root))
+            }
+        };
+        let mut mount = Mount {
+            path: path.clone(),
+            root: folder.trim_end_matches('/').to_owned(),
+            strip: true,
+            index: Vec::new(),
+            listing: false,
+        };
+        inherit(&mut mount, level);
+        Some(Folder {
+            at: block.at.clone(),
+            shown: block.shown(),
+            path,
+            folder: mount.root,
+            root,
+            index: mount.index,
+            listing: mount.listing,
+        })
     }
 
     /// The pattern of the paths that a mount of this location is for, and how they differ from those of nginx.
@@ -627,10 +788,14 @@ impl<'a> Own<'a> {
         let above = level.site.root.as_deref().or(site.root.as_deref());
         if directive.name == "root" {
             if above == Some(&*path) {
+                level.site.root = Some(path);
+                level.alias = None;
                 return Fate::Carried;
             }
+            level.alias = None;
             if self.place.is_everything() {
-                site.root = Some(path);
+                site.root = Some(path.clone());
+                level.site.root = Some(path);
                 return Fate::Carried;
             }
             let (pattern, differs) = self.folder();
@@ -646,6 +811,7 @@ impl<'a> Own<'a> {
         // An alias that is the folder of the same path below the root changes nothing.
         let prefix = self.place.prefix.as_deref().unwrap_or_default();
         let is_same = above.is_some_and(|above| format!("{above}{}", prefix.trim_end_matches('/')) == path);
+        level.alias = Some((prefix.trim_end_matches('/').to_owned(), path.clone()));
         if is_same {
             return Fate::Carried;
         }
@@ -666,13 +832,7 @@ impl<'a> Own<'a> {
 }
 
 /// Reads `return` for a path.
-pub(super) fn returns(
-    directive: &Directive,
-    from: &Match,
-    site: &mut Site,
-    variables: &Variables,
-    server: &mut Server,
-) -> Fate {
+pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, variables: &Variables) -> Fate {
     let (status, text) = match (directive.arg(0).parse::<u16>(), directive.args.len()) {
         (Ok(status), _) => (status, directive.arg(1)),
         (Err(_), 1) => (302, directive.arg(0)),
@@ -694,8 +854,8 @@ pub(super) fn returns(
                 }
             }
             Ok(Goal::Secure(_)) => {
-                server.key("https-redirect", "true");
-                Fate::changed("`https-redirect` answers all requests in cleartext, with 308")
+                secure(directive, &from.pattern, status, site);
+                Fate::Carried
             }
             Err(why) => Fate::missing(why),
         },
@@ -708,6 +868,37 @@ pub(super) fn returns(
         }
         _ => Fate::missing("Weir answers with files, not with texts of the configuration"),
     }
+}
+
+/// Notes that the paths of a pattern are redirected to https at the host of the request.
+fn secure(directive: &Directive, from: &str, status: u16, site: &mut Site) {
+    let rule = Redirect {
+        from: from.to_owned(),
+        status,
+        ..Redirect::default()
+    };
+    site.secured.push((rule, directive.at.clone(), directive.shown()));
+}
+
+/// Reads a `rewrite` of all paths of a location to https. `None`: it does something else.
+fn secured_rewrite(
+    directive: &Directive,
+    patterns: &[String],
+    site: &mut Site,
+    variables: &Variables,
+) -> Option<Fate> {
+    let (rules, _) = goal::of_rewrite(directive.arg(0), directive.arg(1), variables).ok()?;
+    let [(from, Goal::Secure(_))] = rules.as_slice() else {
+        return None;
+    };
+    let status = if directive.arg(2) == "permanent" { 301 } else { 302 };
+    if from != "*" {
+        return None;
+    }
+    for pattern in patterns {
+        secure(directive, pattern, status, site);
+    }
+    Some(Fate::Carried)
 }
 
 /// Reads `rewrite EXPRESSION TEXT [FLAG]`.
@@ -737,7 +928,7 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
             for (from, goal) in rules {
                 let Goal::To(to) = goal else {
                     return Fate::missing(
-                        "Weir redirects to https with `https-redirect`, for all hosts or none",
+                        "the converter reads redirects to https for all paths of a server or a location",
                     );
                 };
                 site.redirects.push(Redirect {
@@ -823,8 +1014,17 @@ pub(super) fn try_files(
         }
     }
     let mut fate = Fate::Carried;
+    // Without `$uri/`, nginx looks for no directory.
+    let has_path = tried.iter().any(|text| text == "$uri");
+    let has_directory = directive.args.iter().any(|text| text == "$uri/");
     match last.as_str() {
+        "=404" if has_path && !has_directory && paths == ["*"] => {
+            fate = Fate::changed(
+                "Weir also sends the index or the listing of a directory; `$uri` without `$uri/` is no directory in nginx",
+            );
+        }
         "=404" => {}
+        "$uri/" => {}
         status if status.starts_with('=') => fate = Fate::changed("Weir answers 404"),
         // The named location has the rule for paths without a file.
         name if name.starts_with('@') && has_upstream(block, name) => {}
@@ -835,6 +1035,11 @@ pub(super) fn try_files(
         }
         page if paths == ["*"] && has_php(block) && fastcgi::front(page).is_some() => {
             site.front = fastcgi::front(page).map(str::to_owned);
+        }
+        page if page.contains(".php?") && paths == ["*"] && has_php(block) => {
+            fate = Fate::missing(format!(
+                "the front controller of Weir gets the query of the request as it is, and not that of `{page}`; the application can read the path from `REQUEST_URI`"
+            ));
         }
         page if page.contains(".php") || page.contains('$') => {
             fate = Fate::missing(format!(
@@ -852,6 +1057,9 @@ pub(super) fn try_files(
     }
     if files.len() > TRIED_MAX {
         return Fate::missing(format!("a rule tries at most {TRIED_MAX} files"));
+    }
+    if files.is_empty() && last == "$uri/" {
+        return Fate::unneeded("Weir looks for the index of the directory");
     }
     if files.is_empty() || files == ["$path"] {
         return match fate {

@@ -7,6 +7,7 @@ mod condition;
 mod goal;
 mod level;
 mod limits;
+mod lines;
 mod listen;
 mod location;
 mod log;
@@ -19,18 +20,16 @@ mod upstream;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Certificate, Redirect, Server, Site};
+use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Redirect, Server, Site};
 use crate::regex::Match;
 use crate::report::{At, Report, Unreadable};
+use crate::to_https;
 use crate::value::is_host_name;
 use goal::{Goal, Variables};
 use level::Level;
 use listen::Listen;
 use location::Context;
 use upstream::Groups;
-
-/// Most hosts of Weir.
-const HOSTS_MAX: usize = 100;
 
 /// Reads a configuration of nginx.
 ///
@@ -127,7 +126,7 @@ fn of_http(directive: &Directive, level: &mut Level, server: &mut Server) -> Fat
     }
     level
         .read(directive)
-        .or_else(|| level::global(directive, server))
+        .or_else(|| level::global(directive, level.server.as_ref(), server))
         .or_else(|| plain::fate(&directive.name))
         .unwrap_or_else(|| plain::unknown(&directive.name))
 }
@@ -165,8 +164,14 @@ struct Draft {
     listens: Vec<Listen>,
     /// Whether the block answers hosts that no other block names.
     is_default: bool,
-    /// Whether all requests are redirected to https at the host of the request, or at this one.
-    secures: Option<Option<String>>,
+    /// The redirect of all requests to https at the host of the request.
+    lead: Option<Lead>,
+    /// Names whose requests are redirected to https, and the directives that say so.
+    led: Vec<(String, Lead)>,
+    /// Whether the block refuses handshakes.
+    rejects: bool,
+    /// Whether this is a host of a block whose other hosts are another draft.
+    is_part: bool,
 }
 
 impl Draft {
@@ -189,12 +194,19 @@ fn server(
 ) -> Vec<Draft> {
     let mut level = around.inside(block.inner());
     level.access.note_servers(block.inner());
+    level.server = Some(block.at.clone());
     let mut draft = Draft {
         at: block.at.clone(),
         site: Site::default(),
         listens: Vec::new(),
         is_default: false,
-        secures: None,
+        lead: None,
+        led: Vec::new(),
+        rejects: block
+            .inner()
+            .iter()
+            .any(|one| one.name == "ssl_reject_handshake" && one.arg(0) == "on"),
+        is_part: false,
     };
     let mut has_ssl = false;
     // Whether each address is one of this machine.
@@ -275,21 +287,21 @@ fn server(
     for directive in block.inner() {
         let fate = match directive.name.as_str() {
             "if" => {
-                drafts.extend(conditional(directive, &mut draft, &variables, server, report));
+                drafts.extend(conditional(directive, &mut draft, &variables, report));
                 continue;
             }
             "return" => match goal::of_return(directive.args.last().map_or("", |text| text), "*", &variables)
             {
-                Ok(Goal::Secure(host)) if !is_secure => {
-                    draft.secures = Some(host);
-                    Fate::changed("`https-redirect` answers with 308")
-                }
-                Ok(Goal::Secure(_)) => Fate::missing("the server redirects to itself"),
-                _ if draft.secures.is_some() => {
+                _ if draft.lead.is_some() && !is_secure => {
                     Fate::unneeded("all requests in cleartext are redirected to https")
                 }
+                Ok(Goal::Secure(host)) if !is_secure => {
+                    draft.lead = Some(leading(directive, host));
+                    Fate::Carried
+                }
+                Ok(Goal::Secure(_)) => Fate::missing("the server redirects to itself"),
                 Ok(Goal::To(_)) | Err(_) => {
-                    location::returns(directive, &Match::plain("*"), &mut draft.site, &variables, server)
+                    location::returns(directive, &Match::plain("*"), &mut draft.site, &variables)
                 }
             },
             "rewrite" => match goal::of_rewrite(directive.arg(0), directive.arg(1), &variables)
@@ -297,8 +309,8 @@ fn server(
                 .map(|(rules, differs)| (&rules[..], differs))
             {
                 Ok(([(from, Goal::Secure(host))], _)) if from == "*" && !is_secure => {
-                    draft.secures = Some(host.clone());
-                    Fate::changed("`https-redirect` answers with 308")
+                    draft.lead = Some(leading(directive, host.clone()));
+                    Fate::Carried
                 }
                 _ => location::rewrite(directive, &mut draft.site, &variables),
             },
@@ -311,12 +323,19 @@ fn server(
     let early: Vec<String> = draft.site.redirected();
     let mut cx = Context {
         said: Vec::new(),
+        folders: Vec::new(),
+        header_rules: Vec::new(),
         groups,
         variables,
         report,
         server,
     };
-    location::locations(block.inner(), &level, &mut draft.site, &mut cx);
+    let everything = ["/*".to_owned()];
+    location::locations(block.inner(), &everything, &level, &mut draft.site, &mut cx);
+    location::mount_folders(&mut draft.site, &mut cx);
+    // A later rule of Weir replaces the lines of an earlier one.
+    cx.header_rules.reverse();
+    draft.site.header_rules.append(&mut cx.header_rules);
     if let Err(why) = draft.site.keep_from_upstreams(&early) {
         report.add(&block.at, "rewrite", Fate::missing(why));
     }
@@ -333,19 +352,96 @@ fn server(
         let why = "Weir sends them with files, not with redirects; a `[[header-rule]]` with `always = true` is for both";
         report.add(&block.at, "add_header and expires", Fate::changed(why));
     }
+    secured(&mut draft, report);
+    // Names of their own, if others of the block are answered.
+    if draft.lead.is_none() {
+        let led = std::mem::take(&mut draft.led);
+        draft
+            .site
+            .names
+            .retain(|name| !led.iter().any(|(known, _)| known == name));
+        if draft.site.names.is_empty() && !draft.is_default {
+            draft.lead = led.first().map(|(_, lead)| lead.clone());
+        }
+        for (name, lead) in led {
+            drafts.push(Draft {
+                at: block.at.clone(),
+                site: Site {
+                    names: vec![name],
+                    ..Site::default()
+                },
+                listens: draft.listens.clone(),
+                is_default: false,
+                lead: Some(lead),
+                led: Vec::new(),
+                rejects: false,
+                is_part: true,
+            });
+        }
+    }
     drafts.push(draft);
     drafts
+}
+
+/// The redirect to https of all requests that a directive means.
+fn leading(directive: &Directive, to: Option<String>) -> Lead {
+    let is_status = |arg: &String| {
+        arg.parse::<u16>()
+            .ok()
+            .filter(|status| (301..=308).contains(status))
+    };
+    let status = directive.args.iter().find_map(is_status).unwrap_or_else(|| {
+        match directive.args.iter().any(|arg| arg == "permanent") {
+            true => 301,
+            false => 302,
+        }
+    });
+    Lead {
+        to,
+        status,
+        said: vec![(directive.at.clone(), directive.shown())],
+        ..Lead::default()
+    }
+}
+
+/// Reads the redirects to https of locations: of the whole server in cleartext, or of some paths.
+fn secured(draft: &mut Draft, report: &mut Report) {
+    let secured = std::mem::take(&mut draft.site.secured);
+    let is_secure = draft.is_secure();
+    let whole = secured.iter().find(|(rule, ..)| to_https::is_whole(rule));
+    if let (Some((rule, ..)), false) = (whole, is_secure || draft.lead.is_some()) {
+        let said = secured.iter().map(|(_, at, shown)| (at.clone(), shown.clone()));
+        let (lead, lost) = to_https::lead_of(&draft.site, rule, None, said.collect());
+        to_https::note_lost(&draft.at, &lost, report);
+        draft.lead = Some(lead);
+        return;
+    }
+    let host = match draft.site.names.as_slice() {
+        [one] if !one.starts_with('*') => Some(one.clone()),
+        _ => None,
+    };
+    for (rule, at, shown) in secured {
+        let why = match (&host, is_secure) {
+            (_, true) => "the server redirects to itself",
+            (None, false) => "`$host` has several values here; write a `[[host]]` for each name",
+            (Some(host), false) => {
+                draft.site.redirects.push(Redirect {
+                    to: format!("https://{host}{}", rule.from),
+                    conditions: vec!["scheme http".to_owned()],
+                    ..rule
+                });
+                continue;
+            }
+        };
+        report.replace(&at, &shown, Fate::missing(why));
+    }
 }
 
 fn of_server(directive: &Directive, level: &mut Level, server: &mut Server) -> Fate {
     match directive.name.as_str() {
         "ssl_reject_handshake" => {
-            server.rejects_unknown = directive.arg(0) == "on";
+            server.rejects_unknown |= directive.arg(0) == "on";
             Fate::changed("for all addresses with TLS")
-        }
-        "http3" => {
-            server.key("http3", if directive.arg(0) == "on" { "true" } else { "false" });
-            Fate::Carried
         }
         name if name != "types" && directive.block.is_some() && !access::is_check(name) => {
             plain::fate(&directive.name).unwrap_or_else(|| plain::unknown(&directive.name))
@@ -383,7 +479,6 @@ fn conditional(
     block: &Directive,
     draft: &mut Draft,
     variables: &Variables,
-    server: &mut Server,
     report: &mut Report,
 ) -> Option<Draft> {
     let words: Vec<&str> = block
@@ -430,19 +525,24 @@ fn conditional(
     let text = text.replace("$1", "$request_uri");
     let is_secured = matches!(goal::of_return(&text, "*", &variables), Ok(Goal::Secure(_)));
     let fates = match (host, is_secured) {
-        (_, true) => {
-            server.key("https-redirect", "true");
-            draft.secures.get_or_insert(None);
-            (
-                Fate::changed("`https-redirect` answers all requests in cleartext, with 308"),
-                None,
-            )
+        (Some(_), true) if draft.is_secure() => (Fate::missing("the server redirects to itself"), None),
+        (Some(name), true) => {
+            draft.led.push((name, leading(one, None)));
+            (Fate::Carried, None)
+        }
+        (None, true) if !draft.is_clear() => {
+            (Fate::unneeded("the server has TLS at all its addresses"), None)
+        }
+        (None, true) => {
+            draft.lead.get_or_insert_with(|| leading(one, None));
+            (Fate::Carried, None)
         }
         (Some(name), false) => {
             let mut site = Site {
                 names: vec![name.clone()],
                 root: None,
                 certificates: draft.site.certificates.clone(),
+                log: draft.site.log.clone(),
                 ..Site::default()
             };
             let fate = location::returns(
@@ -460,7 +560,6 @@ fn conditional(
                 &Match::plain("*"),
                 &mut site,
                 &variables,
-                server,
             );
             draft.site.names.retain(|known| *known != name);
             let host = Draft {
@@ -468,7 +567,10 @@ fn conditional(
                 site,
                 listens: draft.listens.clone(),
                 is_default: false,
-                secures: None,
+                lead: None,
+                led: Vec::new(),
+                rejects: false,
+                is_part: true,
             };
             (fate, Some(host))
         }
@@ -506,67 +608,61 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
         .filter(|draft| draft.is_secure())
         .flat_map(|draft| draft.site.names.clone())
         .collect();
-    for draft in &mut drafts {
-        let host = leads(&draft.site).filter(|host| secured.contains(host));
-        if host.is_some() && !draft.is_secure() {
-            draft.secures = Some(host);
+    let has_secured = drafts.iter().any(Draft::is_secure);
+    for draft in drafts
+        .iter_mut()
+        .filter(|draft| !draft.is_secure() && draft.lead.is_none())
+    {
+        let Some((host, rule)) = leads(&draft.site).filter(|(host, _)| secured.contains(host)) else {
+            continue;
+        };
+        let (lead, lost) = to_https::lead_of(&draft.site, &rule, Some(host), Vec::new());
+        to_https::note_lost(&draft.at, &lost, report);
+        draft.lead = Some(lead);
+    }
+    // Without TLS, they stay what they are.
+    for draft in drafts.iter_mut().filter(|_| !has_secured) {
+        if let Some(lead) = &mut draft.lead {
+            draft.site.mounts = std::mem::take(&mut lead.rules).mounts;
         }
     }
-    let secures = |draft: &Draft| draft.secures.is_some() && !draft.is_secure();
-    let answers_clear = drafts
-        .iter()
-        .any(|draft| draft.is_clear() && !secures(draft) && !is_only_redirect(&draft.site));
+    note_cleartext(&drafts, server);
     let mut sites: Vec<(At, bool, Site)> = Vec::new();
     for mut draft in drafts {
-        if secures(&draft) {
-            for mount in &draft.site.mounts {
-                let why = format!(
-                    "`https-redirect` also answers `{}` in cleartext; add this mount to the site with TLS",
-                    mount.path
-                );
-                report.add(&draft.at, &format!("root {}", mount.root), Fate::missing(why));
-            }
-            let to = draft.secures.clone().flatten();
+        // A site with TLS of the same names has the redirect, or the server that nothing else answers.
+        if let Some(lead) = draft.lead.as_ref().filter(|_| !draft.is_secure() && has_secured) {
             // Names without a server of their own over TLS are redirected to the one named.
-            let strangers: Vec<String> = draft
-                .site
-                .names
-                .iter()
-                .filter(|name| !secured.contains(name))
-                .cloned()
-                .collect();
-            if let Some(to) = to.filter(|_| !strangers.is_empty()) {
+            let names = draft.site.names.iter();
+            let strangers: Vec<String> = names.filter(|name| !secured.contains(name)).cloned().collect();
+            if let Some(to) = lead.to.clone().filter(|_| !strangers.is_empty()) {
                 let site = Site {
                     names: strangers,
                     redirects: vec![Redirect {
                         from: "*".to_owned(),
                         to: format!("https://{to}*"),
-                        status: 301,
+                        status: lead.status,
+                        except: lead.kept.clone(),
                         ..Redirect::default()
                     }],
+                    mounts: lead.rules.mounts.clone(),
+                    proxies: lead.rules.proxies.clone(),
+                    access: lead.rules.access.clone(),
+                    refusals: lead.rules.refusals.clone(),
+                    log: draft.site.log.clone(),
                     ..Site::default()
                 };
                 sites.push((draft.at.clone(), false, site));
             }
-            if answers_clear && !server.has("https-redirect") {
-                report.add(
-                    &draft.at,
-                    &format!("server {}", draft.site.names.join(" ")),
-                    Fate::missing("`https-redirect` is for all hosts or none, and another server block answers in cleartext; these names are answered in cleartext, too"),
-                );
-            } else {
-                server.key("https-redirect", "true");
-            }
             continue;
+        }
+        if draft.rejects && !draft.site.names.is_empty() {
+            draft.site.close(&["/*".to_owned()]);
         }
         // Of two blocks for one name, that with TLS is its site, wherever it is in the file.
         if !draft.is_secure() {
             let twins = crate::twins::leave(&mut draft.site.names, &secured);
             if !twins.is_empty() {
-                let fate = match server.has("https-redirect") {
-                    true => Fate::changed("`https-redirect` answers all requests in cleartext, with 308"),
-                    false => Fate::missing(crate::twins::why("server block", &twins)),
-                };
+                let fate = Fate::missing(crate::twins::why("server block", &twins));
                 report.add(&draft.at, &format!("server {}", twins.join(" ")), fate);
                 if draft.site.names.is_empty() {
                     continue;
@@ -576,26 +672,8 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
         draft.site.certificates.dedup();
         sites.push((draft.at, draft.is_default, draft.site));
     }
-    if server.secure.is_empty() && server.has("https-redirect") {
-        server.keys.retain(|(key, _)| key != "https-redirect");
-        if let Some((at, ..)) = sites.first() {
-            report.add(
-                at,
-                "https",
-                Fate::missing("no address has TLS, so nothing is redirected to https"),
-            );
-        }
-    }
     place(sites, server, report);
     certificates(server, report);
-    if server.proxy_protocol && server.trusted.is_empty() {
-        let at = At {
-            file: "the result".into(),
-            line: 0,
-        };
-        let why = "Weir accepts the PROXY protocol from networks that `trusted` names, and none is known";
-        report.add(&at, "proxy_protocol", Fate::missing(why));
-    }
     let is_asked = |(key, value): &(String, String)| key == "http3" && value == "true";
     if server.keys.iter().any(is_asked) && server.secure.is_empty() {
         server.keys.retain(|key| !is_asked(key));
@@ -611,27 +689,55 @@ fn assemble(mut drafts: Vec<Draft>, server: &mut Server, report: &mut Report) {
     }
 }
 
-/// The host that a site redirects everything to, over https.
-fn leads(site: &Site) -> Option<String> {
-    // What other locations do is more than a redirect.
-    if !site.proxies.is_empty() || !site.tried.is_empty() || !site.all_access().is_empty() {
+/// The host that a site redirects everything to, over https, and the redirect.
+fn leads(site: &Site) -> Option<(String, Redirect)> {
+    // What these files are for is more than a redirect.
+    if !site.tried.is_empty() {
         return None;
     }
-    let rule = site.redirects.first().filter(|rule| rule.conditions.is_empty())?;
+    let rule = site.redirects.iter().find(|rule| to_https::is_whole(rule))?;
     let to = rule.to.strip_prefix("https://")?;
     let host = match rule.from.as_str() {
         "*" => to.strip_suffix('*'),
-        "/*" => to.strip_suffix("/*"),
-        _ => None,
+        _ => to.strip_suffix("/*"),
     };
-    host.filter(|host| is_host_name(host)).map(str::to_owned)
+    let host = host.filter(|host| is_host_name(host))?;
+    Some((host.to_owned(), rule.clone()))
 }
 
-/// Whether a site redirects everything.
-fn is_only_redirect(site: &Site) -> bool {
-    site.redirects
-        .first()
-        .is_some_and(|rule| rule.conditions.is_empty() && (rule.from == "*" || rule.from == "/*"))
+/// Notes what answers in cleartext, for the redirects to https.
+fn note_cleartext(drafts: &[Draft], server: &mut Server) {
+    let clear = || drafts.iter().filter(|draft| draft.is_clear());
+    let named = |draft: &Draft| draft.listens.iter().any(|one| !one.is_secure && one.is_default);
+    let whole = |draft: &&Draft| !draft.is_part;
+    // Few clients reach the addresses of this machine.
+    let public = |draft: &Draft| !draft.is_part && !draft.site.is_local;
+    let default = clear()
+        .position(|draft| named(draft) && public(draft))
+        .or_else(|| clear().position(public))
+        .or_else(|| clear().position(|draft| whole(&draft)));
+    for (at, draft) in clear().enumerate() {
+        let secured = |name: &&String| {
+            let other = |other: &&Draft| other.is_secure() && other.site.names.contains(name);
+            drafts.iter().any(|one| other(&one))
+        };
+        // Names without TLS have a redirect of their own, to another host.
+        let to_other = draft.lead.as_ref().is_some_and(|lead| lead.to.is_some()) && !draft.is_secure();
+        let names = draft.site.names.iter().cloned();
+        let (strangers, names): (Vec<String>, Vec<String>) =
+            names.partition(|name| to_other && !secured(&name));
+        server.cleartext.push(Cleartext {
+            names,
+            is_default: Some(at) == default,
+            lead: draft.lead.clone(),
+        });
+        if !strangers.is_empty() {
+            server.cleartext.push(Cleartext {
+                names: strangers,
+                ..Cleartext::default()
+            });
+        }
+    }
 }
 
 /// Chooses the site of unknown hosts and names the others.
@@ -645,7 +751,7 @@ fn place(sites: Vec<(At, bool, Site)>, server: &mut Server, report: &mut Report)
         let shown = format!("server {}", site.names.join(" "));
         site.at = Some((at.clone(), shown.clone()));
         if Some(index) == top {
-            known.append(&mut site.names);
+            known.extend(site.names.iter().cloned());
             server.top = site;
             continue;
         }

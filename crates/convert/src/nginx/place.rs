@@ -2,7 +2,7 @@
 
 use crate::directive::Directive;
 use crate::hidden;
-use crate::pattern::pattern;
+use crate::pattern::{covers, meet, pattern};
 use crate::regex::{self, Match};
 use core::cmp::Reverse;
 
@@ -120,6 +120,32 @@ impl Place {
         self.patterns = patterns;
         self.matches.clear();
         self.rank = (4, Reverse(0));
+    }
+
+    /// Leaves the paths of the location around it: nginx looks at a location in another one for these paths alone.
+    pub(super) fn stay_within(&mut self, outer: &[String]) {
+        let is_inside = |path: &String| outer.iter().any(|around| covers(around, path));
+        if self.patterns.iter().all(is_inside) {
+            return;
+        }
+        let mut within: Vec<String> = Vec::new();
+        for path in &self.patterns {
+            for both in outer.iter().flat_map(|around| meet(around, path)) {
+                if !within.contains(&both) {
+                    within.push(both);
+                }
+            }
+        }
+        if within.is_empty() {
+            self.why = Some(format!(
+                "no path of the location around it matches: `{}`",
+                outer.join("`, `")
+            ));
+        }
+        self.patterns = within;
+        self.matches.clear();
+        // Weir passes all scripts of a site on, or none.
+        self.is_php = false;
     }
 
     /// The patterns, with what the groups of the expression capture.

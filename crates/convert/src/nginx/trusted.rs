@@ -2,27 +2,31 @@
 
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::Server;
+use crate::model::{Server, Shared};
+use crate::report::At;
+use crate::shared::TRUSTED;
 use crate::value::{network, quote};
 
-/// Reads a directive. `None`: it is none of them.
-pub(super) fn read(directive: &Directive, server: &mut Server) -> Option<Fate> {
+/// Reads a directive. `None`: it is none of them. `site`: the block that it is in.
+pub(super) fn read(directive: &Directive, site: Option<&At>, server: &mut Server) -> Option<Fate> {
     let arg = directive.arg(0);
+    let mut share = |key: &str, value: String| {
+        server.shared.push(Shared {
+            site: site.cloned(),
+            at: directive.at.clone(),
+            directive: directive.shown(),
+            key: key.to_owned(),
+            value,
+        });
+        Fate::Carried
+    };
     Some(match directive.name.as_str() {
         "set_real_ip_from" => match trusted(arg) {
-            Ok(network) => {
-                if !server.trusted.contains(&network) {
-                    server.trusted.push(network);
-                }
-                Fate::Carried
-            }
+            Ok(network) => share(TRUSTED, network),
             Err(why) => Fate::missing(why),
         },
         "real_ip_header" => match arg.to_ascii_lowercase().as_str() {
-            "x-forwarded-for" => {
-                server.key("trusted-field", quote("X-Forwarded-For"));
-                Fate::Carried
-            }
+            "x-forwarded-for" => share("trusted-field", quote("X-Forwarded-For")),
             "proxy_protocol" => {
                 server.proxy_protocol = true;
                 Fate::Carried

@@ -1,0 +1,61 @@
+//! Tests about the files that are tried for a path, and about expressions for paths.
+
+use super::{check_fates, converted, rule, site};
+use crate::Dialect;
+
+#[test]
+fn a_directory_is_tried_if_nginx_tries_it() {
+    let of = |files: &str| {
+        let text = format!("server {{ listen 80; root /srv;\nlocation / {{ try_files {files}; }}\n}}\n");
+        converted(Dialect::Nginx, &text)
+    };
+    check_fates(
+        &of("$uri $uri/ =404"),
+        &[(2, "unneeded", "the index of the directory")],
+    );
+    check_fates(
+        &of("$uri $uri/"),
+        &[(2, "unneeded", "the index of the directory")],
+    );
+    check_fates(
+        &of("$uri $uri.html =404"),
+        &[(2, "changed", "no directory in nginx")],
+    );
+    let found = of("$uri.html $uri/");
+    let tried = rule(site(&found, None), "try-files", "*");
+    assert!(tried.contains(&"files = [\"$path.html\"]"), "{}", found.toml);
+}
+
+#[test]
+fn a_front_controller_with_parameters_is_named() {
+    let text = "server { listen 80; root /srv;\nlocation / { try_files $uri /index.php?q=$uri&$args; }\n\
+                location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }\n}\n";
+    let found = converted(Dialect::Nginx, text);
+    assert!(!found.toml.contains("\nfront = "), "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "`REQUEST_URI`")]);
+}
+
+#[test]
+fn an_expression_of_caddy_becomes_patterns() {
+    let text = "http://a.test {\nroot * /srv\n@img path_regexp img \\.(png|gif)$\nheader @img X-A 1\n\
+                @two {\npath_regexp ^/a/\npath_regexp b$\n}\nrespond @two 403\n\
+                @digit path_regexp ^/\\d+$\nheader @digit X-B 1\nfile_server\n}\n";
+    let found = converted(Dialect::Caddy, text);
+    for path in ["*.png", "*.gif"] {
+        assert!(
+            !rule(site(&found, None), "header-rule", path).is_empty(),
+            "{}",
+            found.toml
+        );
+    }
+    // Two expressions at once, and one without a pattern.
+    check_fates(
+        &found,
+        &[(5, "missing", "`path_regexp`"), (10, "missing", "the class")],
+    );
+    assert!(
+        rule(site(&found, None), "access", "/a/*").contains(&"deny = [\"all\"]"),
+        "{}",
+        found.toml
+    );
+}
