@@ -1,8 +1,11 @@
 //! Apache httpd: from virtual hosts or a `.htaccess` to the model. This file reads servers, virtual hosts and sections.
 
+mod access;
 mod condition;
+mod files;
 mod networks;
 mod parse;
+mod plain;
 mod rewrite;
 mod site;
 mod upstream;
@@ -156,7 +159,7 @@ struct Host {
 
 /// Whether a directive limits access to upstreams. `Order` alone limits nothing.
 fn limits_proxies(directive: &Directive) -> bool {
-    lower(directive) != "order" && site::is_limit(directive)
+    lower(directive) != "order" && access::is_limit(directive)
 }
 
 /// The fate of a directive in `<Proxy>`.
