@@ -378,9 +378,13 @@ fn is_demo(config: &Config) -> bool {
     config.root.is_none() && config.versions.is_none() && config.replay.is_none()
 }
 
+/// Whether a configuration can be read only once.
+fn is_pipe(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.file_type().is_fifo())
+}
+
 /// The configuration for a reload.
 fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
-    let is_pipe = |file: &Path| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
     match flags.file().filter(|file| is_pipe(file)) {
         // Opening a pipe without a writer would block, and signals with it.
         Some(pipe) => Err(Failure::Usage(format!(
