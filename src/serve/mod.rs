@@ -584,10 +584,9 @@ impl Operator<'_> {
                         manager::stopping();
                     }
                     self.answer_no_more(signals);
-                    // An earlier program has the UDP sockets alone then, and can give them to another: this process, which
-                    // drains, would refuse the new peers of that.
+                    // Another program may have the UDP sockets: this process, which drains, would refuse the new peers of that.
                     if self.member().is_some_and(Member::is_orphan) {
-                        workers.leave_datagrams_to_earlier();
+                        workers.leave_datagrams_to_others();
                     }
                     // A surplus worker process ends; the others take its connections.
                     if self.member().is_some_and(|member| !member.are_all_leaving()) {
