@@ -98,13 +98,6 @@ impl Steering {
     }
 }
 
-impl Sockets {
-    /// Their address.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
 /// Why this strategy cannot serve HTTP/3; `None` if it can.
 pub(super) fn refusal(choice: &Choice) -> Option<String> {
     match choice.concurrency {
@@ -398,6 +391,36 @@ pub(super) fn keep(all: Vec<Sockets>, member: usize, count: usize) -> Vec<Socket
     kept
 }
 
+/// Leaves what another successor needs to have datagrams at these addresses, if the one that serves there dies. Closes the
+/// rest, for the parent of worker processes that forks no more: members must see where nobody passes datagrams on, and which
+/// of them have ended.
+pub(super) fn keep_for_successor(
+    all: &mut Vec<Sockets>,
+    ends: &mut inherit::Forwarding,
+    addresses: &[SocketAddr],
+) {
+    all.retain(|one| addresses.contains(&one.address));
+    for one in all {
+        one.inboxes.clear();
+    }
+    ends.channels.retain(|(address, ..)| addresses.contains(address));
+}
+
+/// Has the kernel find the `count` worker processes of this program again, after the program that has followed it has told
+/// the kernel of its own and has died.
+pub(super) fn steer_again(all: &[Sockets], count: usize) {
+    for one in all {
+        if let Some(socket) = one.sockets.first()
+            && let Err(error) = one.steering.apply(socket, count)
+        {
+            tracing::debug!(
+                "the kernel does not read connection IDs at {}: {error}",
+                one.address
+            );
+        }
+    }
+}
+
 /// For a successor that is about to start: `ends`, which it is to have, and channels to earlier programs.
 pub(super) fn share(all: &[Sockets], ends: &inherit::Forwarding) -> inherit::Forwarding {
     let mut channels = Vec::new();
@@ -597,9 +620,11 @@ impl Datagrams {
         self.served.iter().for_each(|one| one.handle.take_back());
     }
 
-    /// Ends all threads whose sockets an earlier program has, too. See [`Handle::leave_to_others`].
-    pub(super) fn leave_to_earlier(&self) {
-        self.served.iter().for_each(|one| one.handle.leave_to_others());
+    /// The parent of this worker process has died. See [`Handle::leave_to_others`].
+    pub(super) fn leave_to_others(&self) {
+        let successor = self.successor();
+        let all = self.served.iter();
+        all.for_each(|one| one.handle.leave_to_others(successor));
     }
 
     /// Ends all threads now.

@@ -279,9 +279,9 @@ impl Drivers {
         self.datagrams.take_back();
     }
 
-    /// See [`Datagrams::leave_to_earlier`].
-    pub(super) fn leave_datagrams_to_earlier(&self) {
-        self.datagrams.leave_to_earlier();
+    /// See [`Datagrams::leave_to_others`].
+    pub(super) fn leave_datagrams_to_others(&self) {
+        self.datagrams.leave_to_others();
     }
 
     /// Open connections of all strategies.

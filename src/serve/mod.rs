@@ -378,9 +378,13 @@ fn is_demo(config: &Config) -> bool {
     config.root.is_none() && config.versions.is_none() && config.replay.is_none()
 }
 
+/// Whether a configuration can be read only once.
+fn is_pipe(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.file_type().is_fifo())
+}
+
 /// The configuration for a reload.
 fn configuration_again(flags: &Flags) -> Result<Config, Failure> {
-    let is_pipe = |file: &Path| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
     match flags.file().filter(|file| is_pipe(file)) {
         // Opening a pipe without a writer would block, and signals with it.
         Some(pipe) => Err(Failure::Usage(format!(
@@ -580,10 +584,9 @@ impl Operator<'_> {
                         manager::stopping();
                     }
                     self.answer_no_more(signals);
-                    // An earlier program has the UDP sockets alone then, and can give them to another: this process, which
-                    // drains, would refuse the new peers of that.
+                    // Another program may have the UDP sockets: this process, which drains, would refuse the new peers of that.
                     if self.member().is_some_and(Member::is_orphan) {
-                        workers.leave_datagrams_to_earlier();
+                        workers.leave_datagrams_to_others();
                     }
                     // A surplus worker process ends; the others take its connections.
                     if self.member().is_some_and(|member| !member.are_all_leaving()) {

@@ -693,13 +693,9 @@ impl Founder<'_> {
 }
 
 impl Founder<'_> {
-    /// Keeps what another successor needs to have datagrams at these addresses, if the one that serves there dies. Closes the rest:
-    /// members must see where nobody passes datagrams on.
+    /// See [`datagrams::keep_for_successor`].
     fn keep_datagrams(&mut self, addresses: &[SocketAddr]) {
-        self.datagrams.retain(|one| addresses.contains(&one.address()));
-        self.forwarding
-            .channels
-            .retain(|(address, ..)| addresses.contains(address));
+        datagrams::keep_for_successor(&mut self.datagrams, &mut self.forwarding, addresses);
     }
 
     /// While members drain: looks after the process that has followed this one.
@@ -712,8 +708,10 @@ impl Founder<'_> {
                 self.prefork.tell_of(Succession::Serves);
             }
             Some(Outcome::Died) => {
-                if !self.upgrade.is_bereft() {
-                    self.keep_datagrams(&[]);
+                match self.upgrade.is_bereft() {
+                    // Members that have ended read their sockets no more, so packets must not arrive there.
+                    true => datagrams::steer_again(&self.datagrams, self.group.choice.workers),
+                    false => self.keep_datagrams(&[]),
                 }
                 self.prefork.tell_of(Succession::Died);
             }

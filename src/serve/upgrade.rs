@@ -297,15 +297,15 @@ impl Upgrade {
                     ),
                     false => "start Weir again".to_owned(),
                 };
+                if can_start {
+                    self.refuse();
+                }
                 tracing::error!(
                     "the new process {pid} has ended ({status}): new connections are refused, and this process finishes its \
                      responses; {remedy} (beside this process, a new start has no HTTP/3; TERM ends this process sooner)"
                 );
                 match can_start {
-                    true => {
-                        self.refuse();
-                        self.stage = Stage::Bereft;
-                    }
+                    true => self.stage = Stage::Bereft,
                     false => {
                         self.let_go();
                         self.stage = Stage::LetGo(None);

@@ -24,6 +24,7 @@
 //! - `observatory`: security headers, graded as a scanner would
 //! - `operation`: configuration, signals, logs, exit codes
 //! - `upgrade`: one process follows another, and no request is lost
+//! - `handover`: upgrades in which the old or the new program dies
 //! - `uploads`: files that clients store, move and remove, and programs that do
 //! - `versions`: versions of a site, one of which is put in the place of another at once
 //! - `memory`: a bounded server under clients that make it hold memory
@@ -100,6 +101,7 @@ mod fields;
 mod files;
 mod forward_auth;
 mod forward_auth_reuse;
+mod handover;
 mod host_logs;
 mod hosts;
 mod http2;

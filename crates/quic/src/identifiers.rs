@@ -47,8 +47,11 @@ impl ConnectionIdGenerator for Identifiers {
         ConnectionId::new(&id)
     }
 
+    /// Whether a packet of no connection here is answered with a stateless reset: if its ID is of this program, whose
+    /// workers and processes share the key of resets. One that names another process is here because that has ended.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        match id.starts_with(&self.numbers) {
+        let [_, program, _] = self.numbers;
+        match id.get(1) == Some(&program) {
             true => Ok(()),
             false => Err(InvalidCid),
         }
@@ -127,8 +130,9 @@ mod tests {
         let id = identifiers.generate_cid();
         assert_eq!(id.len(), LENGTH);
         assert!(identifiers.validate(&id).is_ok());
-        assert!(Identifiers::of(2, 0x102).validate(&id).is_err());
-        assert!(Identifiers::of(3, 0x103).validate(&id).is_err());
+        assert!(Identifiers::of(2, 0x102).validate(&id).is_ok());
+        assert!(Identifiers::of(3, 0x103).validate(&id).is_ok());
+        assert!(Identifiers::of(3, 0x202).validate(&id).is_err());
         assert_ne!(identifiers.generate_cid(), id);
         let short = [&[0x41][..], &id].concat();
         let handshake = [&[0xe0, 0, 0, 0, 1, 10][..], &id].concat();

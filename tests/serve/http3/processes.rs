@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The worker process that has a client's connection, by the connection ID.
-fn process_of(client: &Client) -> u8 {
+pub(super) fn process_of(client: &Client) -> u8 {
     let [_, _, process] = client.named.expect("it has sent a request");
     process
 }

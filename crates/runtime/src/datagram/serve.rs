@@ -239,7 +239,7 @@ impl Shared {
             counters: (0..workers).map(|_| Counters::default()).collect(),
             limits,
             draining: AtomicBool::new(false),
-            until: AtomicU64::new(0),
+            until: AtomicU64::new(u64::MAX),
             segments: AtomicBool::new(true),
             left_to: AtomicU32::new(NO_PROGRAM),
             is_expecting: AtomicBool::new(false),
@@ -314,8 +314,9 @@ impl Shared {
         }
     }
 
+    /// A later call may bring the end nearer, and never puts it off.
     fn drain(&self, until: Instant) {
-        self.until.store(until.as_nanos(), Ordering::Relaxed);
+        self.until.fetch_min(until.as_nanos(), Ordering::Relaxed);
         self.draining.store(true, Ordering::Release);
         self.ring();
     }
@@ -438,18 +439,23 @@ impl Handle {
         relays.iter().any(is_there)
     }
 
-    /// If a relay leads to another program that runs, which has the sockets, too: leaves them to that, and ends all workers
-    /// now. Without effect otherwise.
-    pub fn leave_to_others(&self) {
+    /// For a process that has lost its parent and is about to drain. If the program of `successor` has the sockets, leaves them
+    /// to that, which passes on what belongs here. If only an earlier program has them, ends all workers now: that program may
+    /// give them to another, of the number of this one. Without effect if no other program runs.
+    pub fn leave_to_others(&self, successor: u16) {
+        // Before the look at relays: one that is forgotten later takes the sockets back.
+        self.shared.left_to.store(successor.into(), Ordering::Release);
+        if self.is_followed(successor) {
+            return self.shared.ring();
+        }
         let relays = self.shared.relays();
-        let other = relays
-            .iter()
-            .find(|relay| relay.is_held())
-            .map(|relay| relay.process());
+        let other = relays.iter().find(|relay| relay.is_held());
+        let other = other.map(|relay| u32::from(relay.process()));
         drop(relays);
-        if let Some(other) = other {
-            // While they end, they read from the sockets no more.
-            self.shared.left_to.store(other.into(), Ordering::Release);
+        // While workers end, they read from the sockets no more.
+        let left_to = other.unwrap_or(NO_PROGRAM);
+        self.shared.left_to.store(left_to, Ordering::Release);
+        if other.is_some() {
             self.stop();
         }
     }
@@ -746,14 +752,15 @@ impl<E: Endpoint> Worker<E> {
     }
 
     /// Takes a datagram that another process received. One of a sibling is passed on: another program does not tell them
-    /// apart. One of a third program is dropped, so that none goes in circles.
+    /// apart. If that sibling has ended, the endpoint answers. One of a third program is dropped, so that none goes in circles.
     fn take(&mut self, datagram: Datagram<'_>, now: Instant) {
         count(&self.counters().taken, 1);
         match self.endpoint.owner(datagram.bytes) {
             Owner::Worker(other) if self.is_another(other) => self.forward(other, &datagram),
             Owner::Process(process) => match self.sibling(process) {
                 Some(sibling) if self.hand_over(sibling, &datagram) => {}
-                _ => count(&self.counters().dropped, 1),
+                Some(_) => self.endpoint.handle(&mut [datagram], &mut self.out, now),
+                None => count(&self.counters().dropped, 1),
             },
             Owner::Mine | Owner::Anyone | Owner::Worker(_) => {
                 self.endpoint.handle(&mut [datagram], &mut self.out, now);
