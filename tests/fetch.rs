@@ -8,6 +8,7 @@
 )]
 
 use crate::cli::weir;
+use crate::drawn;
 use crate::fixture::{Served, served, serving};
 use serde_json::Value;
 use std::convert::Infallible;
@@ -231,6 +232,9 @@ fn a_simulated_visit_over_quic_leaves_a_capture_and_a_log_of_its_packets() {
         all.map(|event| (event["name"].clone(), event["data"].clone()))
             .collect::<Vec<_>>()
     };
+    let events = traces[0]["events"].as_array().expect("events");
+    drawn::whole(events, 43);
+    drawn::recovery(events, 0);
     let logged = packets(&traces[0]["events"]);
     assert!(
         logged.iter().all(|(_, data)| data["frames"].is_array()),

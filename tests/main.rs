@@ -7,10 +7,11 @@
 //! - `secure`: TLS and QUIC in `fetch` and `load`
 //! - `interop`: the public interoperability cases of QUIC, with programs of others
 //!
-//! The tools: `cli` runs the binary to its end, `fixture` serves a site, `quic_go` builds a client and server of others, `schema`
-//! checks JSON.
+//! The tools: `cli` runs the binary to its end, `drawn` checks what viewers of qlog draw, `fixture` serves a site, `quic_go` builds
+//! a client and server of others, `schema` checks JSON.
 
 mod cli;
+mod drawn;
 mod fixture;
 mod quic_go;
 mod schema;

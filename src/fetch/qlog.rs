@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Tape: datagrams ──▶ frames ──▶ trace::Analyzer ──▶ Qlog
-//!         counters ──────────────────────────────────▶
+//!         counters, losses ──────────────────────────▶
 //!   KeyLog: secrets ─────────────────▲
 //! ```
 
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::secure::Secure;
 use crate::trace::qlog::{Qlog, Vantage};
 use crate::trace::secrets;
-use crate::trace::taped::{framed, metrics, unknown};
+use crate::trace::taped::{framed, lost, metrics, unknown};
 use crate::voice::Voice;
 use ::trace::{Analyzer, Frame, LinkType, Options, PcapngWriter};
-use quic::tape::{Counters, Recorded, Secrets, Tape};
+use quic::tape::{Recorded, Secrets, Tape};
 use runtime::clock;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -213,11 +213,18 @@ impl Log {
         let Some(first) = recorded.datagrams.first().map(|passed| passed.at) else {
             return;
         };
-        let mut counters: Vec<&Counters> = recorded.counters.iter().collect();
-        counters.sort_by_key(|one| one.connection);
-        for of_one in counters.chunk_by(|one, next| one.connection == next.connection) {
-            let events = of_one.iter().map(|one| (one.at.since(first), metrics(one)));
-            self.qlog.add(port(of_one[0].connection), events);
+        let counters = recorded.counters.iter();
+        let counters = counters.map(|one| (one.connection, one.at, metrics(one)));
+        let losses = recorded.losses.iter();
+        let losses = losses.map(|one| (one.connection, one.at, lost(one)));
+        let mut events: Vec<_> = counters.chain(losses).collect();
+        events.sort_by_key(|(connection, ..)| *connection);
+        for of_one in events.chunk_by_mut(|one, next| one.0 == next.0) {
+            let connection = of_one[0].0;
+            let events = of_one
+                .iter_mut()
+                .map(|(_, at, event)| (at.since(first), event.take()));
+            self.qlog.add(port(connection), events);
         }
     }
 }

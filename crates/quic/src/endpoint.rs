@@ -11,8 +11,9 @@ use crate::connection::{Connection, Served};
 use crate::handshake::ServerTls;
 use crate::identifiers::{self, Identifiers};
 use crate::limits::{self, Limits};
+use crate::recovery_log::RecoveryLog;
 use crate::resets::Resets;
-use crate::tape::{Begun, Log, Recorder, Reel, Secrets};
+use crate::tape::{Begun, Recorder, Reel, Secrets};
 use bytes::BytesMut;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
@@ -282,14 +283,15 @@ impl<V: Service> Endpoint<V> {
         }
     }
 
-    /// A log for a peer that is about to be accepted, and the configuration whose secrets the log gets. `None`: it has none.
+    /// The recording of a peer that is about to be accepted, and the configuration whose secrets and losses it gets. `None`: it has
+    /// no log.
     #[cold]
     fn begin_log(
         &self,
         recorder: &dyn Recorder,
         incoming: &Incoming,
         now: Instant,
-    ) -> Option<(Box<dyn Log>, Arc<ServerConfig>)> {
+    ) -> Option<(Reel, Arc<ServerConfig>)> {
         let (tls, _) = self.tls.as_ref()?;
         let secrets = Arc::new(Secrets::before(Arc::clone(&tls.key_log)));
         let begun = Begun {
@@ -303,8 +305,12 @@ impl<V: Service> Endpoint<V> {
         let mut tls = (**tls).clone();
         tls.key_log = secrets;
         // The same TLS works already without a log.
-        let config = self.shared.configured_with(tls).ok()?;
-        Some((log, Arc::new(config)))
+        let mut config = self.shared.configured_with(tls).ok()?;
+        let (recovery, stream) = RecoveryLog::begin(to_standard(now));
+        let mut transport = self.shared.limits.transport();
+        transport.qlog_stream(stream);
+        config.transport_config(Arc::new(transport));
+        Some((Reel::new(log, recovery), Arc::new(config)))
     }
 
     /// A peer that is new, with its datagram.
@@ -335,7 +341,7 @@ impl<V: Service> Endpoint<V> {
             return self.quic.ignore(incoming);
         };
         let recorder = self.shared.recorder.as_deref();
-        let (log, config) = recorder
+        let (reel, config) = recorder
             .and_then(|recorder| self.begin_log(recorder, &incoming, now))
             .unzip();
         let accepted = self
@@ -350,7 +356,7 @@ impl<V: Service> Endpoint<V> {
                 let streams_max = self.shared.limits.streams_max;
                 let held = self.budget.holding(0);
                 let mut connection = Connection::new(quic, session, self.generations, streams_max, held);
-                connection.reel = log.map(|log| Box::new(Reel::new(log)));
+                connection.reel = reel.map(Box::new);
                 connection.received(datagram, now);
                 if self.draining {
                     connection.tell(&mut self.cx, streams::Event::Drain, now);

@@ -14,6 +14,7 @@
 //! - `connection`: one connection and its session
 //! - `handshake`: TLS of a connection, and what it agreed on
 //! - `civil_time`: the time by which tokens age
+//! - `recovery_log`: what the library tells of loss recovery while a connection is recorded
 //! - `resets`: how many stateless resets are sent
 //! - `carrier`: the streams of one connection, as its session sees them
 
@@ -28,6 +29,7 @@ mod handshake;
 pub mod hostile;
 pub mod identifiers;
 pub mod limits;
+mod recovery_log;
 mod resets;
 pub mod tape;
 mod unread;

@@ -109,6 +109,8 @@ impl Limits {
             .enable_segmentation_offload(true);
         // Streams of one urgency take turns; peers acknowledge as RFC 9000 section 13.2 says.
         transport.send_fairness(true).ack_frequency_config(None);
+        // Recorded connections get a stream of their own.
+        transport.qlog_stream(None);
         transport
     }
 
@@ -218,6 +220,7 @@ mod tests {
                 "datagram_receive_buffer_size",
                 "datagram_send_buffer_size",
                 "enable_segmentation_offload",
+                "qlog_stream",
             ]
         );
         // Beside these, which it prints: the time source, the keys of tokens, and what checks their use.

@@ -6,6 +6,7 @@
 //!   server: each connection ──▶ Reel ── pieces ──▶ Log     Recorder decides which connections get a log
 //! ```
 
+use crate::recovery_log::{Figures, RecoveryLog};
 use quinn_proto::ConnectionStats;
 use rustls::KeyLog;
 use std::fmt::{self, Write as _};
@@ -14,11 +15,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Duration, Instant};
 
-/// Memory of a tape ([`Recorded::size`]) in bytes. A datagram beyond it is not kept.
-const BYTES_MAX: usize = 64 << 20;
+pub use crate::recovery_log::PacketType;
 
-/// Changes of counters that a tape keeps.
-const COUNTERS_MAX: usize = 1 << 16;
+/// Memory of a tape ([`Recorded::size`]) in bytes. A datagram, a change of counters or a loss beyond it is not kept.
+const BYTES_MAX: usize = 64 << 20;
 
 /// Memory of a piece, in bytes, from which on a server's connection passes it on to its log. The payload that reaches it may
 /// add 64 KiB.
@@ -38,6 +38,8 @@ pub struct Recorded {
     pub datagrams: Vec<Passed>,
     /// In the order of the changes.
     pub counters: Vec<Counters>,
+    /// Packets that this end declared lost, in that order.
+    pub losses: Vec<Loss>,
     /// Datagrams that are missing, because there were too many.
     pub missing: u64,
     /// Bytes of the payloads of `datagrams`.
@@ -68,20 +70,46 @@ pub struct Counters {
     pub rtt: Option<Duration>,
     /// The smallest round trip time, likewise.
     pub rtt_min: Option<Duration>,
+    /// The latest sample of the round trip time, likewise.
+    pub rtt_latest: Option<Duration>,
     /// Congestion window in bytes.
     pub window: u64,
+    /// Bytes that were sent, and neither acknowledged nor declared lost. `None` before the first packet.
+    pub in_flight: Option<u64>,
     /// Packets declared lost so far.
     pub lost: u64,
 }
 
+/// A packet that an end declared lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Its connection.
+    pub connection: u32,
+    /// When it was declared lost.
+    pub at: Instant,
+    /// Its type.
+    pub packet_type: PacketType,
+    /// Its number.
+    pub number: u64,
+    /// Its length in bytes; `None` if congestion control does not count them, as of acknowledgments.
+    pub length: Option<u64>,
+}
+
 impl Counters {
-    pub(crate) fn of(connection: u32, stats: &ConnectionStats, is_connected: bool, at: Instant) -> Counters {
+    fn of(
+        connection: u32,
+        (stats, figures): (&ConnectionStats, Figures),
+        is_connected: bool,
+        at: Instant,
+    ) -> Counters {
         Counters {
             connection,
             at,
             rtt: is_connected.then_some(stats.path.rtt),
             rtt_min: is_connected.then_some(stats.path.min_rtt),
+            rtt_latest: figures.rtt_latest.filter(|_| is_connected),
             window: stats.path.cwnd,
+            in_flight: figures.in_flight,
             lost: stats.path.lost_packets,
         }
     }
@@ -97,11 +125,43 @@ impl Counters {
 }
 
 impl Recorded {
-    /// The memory of its datagrams and counters, in bytes: payloads, and a record for each of them.
+    /// The memory of its datagrams, counters and losses, in bytes: payloads, and a record for each of them.
     pub fn size(&self) -> usize {
-        self.bytes + size_of_val(&*self.datagrams) + size_of_val(&*self.counters)
+        let records = size_of_val(&*self.datagrams) + size_of_val(&*self.counters);
+        self.bytes + records + size_of_val(&*self.losses)
     }
 
+    /// Records what a connection's loss recovery has done. `count` adds counters that changed.
+    fn observe(
+        &mut self,
+        connection: u32,
+        log: &mut RecoveryLog,
+        (stats, is_connected): (&ConnectionStats, bool),
+        at: Instant,
+    ) -> Counters {
+        let figures = log.read(|lost| {
+            if self.size() + size_of::<Loss>() <= BYTES_MAX {
+                self.losses.push(Loss {
+                    connection,
+                    at,
+                    packet_type: lost.packet_type,
+                    number: lost.number,
+                    length: lost.length,
+                });
+            }
+        });
+        Counters::of(connection, (stats, figures), is_connected, at)
+    }
+
+    /// Records counters, unless they are those of the connection before.
+    fn count(&mut self, counters: Counters) {
+        let mut earlier = self.counters.iter().rev();
+        let last = earlier.find(|one| one.connection == counters.connection);
+        let is_known = last.is_some_and(|last| counters.repeats(last));
+        if !is_known && self.size() + size_of::<Counters>() <= BYTES_MAX {
+            self.counters.push(counters);
+        }
+    }
     fn pass(&mut self, connection: u32, is_sent: bool, payload: &[u8], segment: Option<usize>, at: Instant) {
         for bytes in payload.chunks(segment.unwrap_or(payload.len()).max(1)) {
             if self.size() + bytes.len() + size_of::<Passed>() > BYTES_MAX {
@@ -133,15 +193,17 @@ impl Tape {
         recorded.pass(connection, is_sent, payload, segment, at);
     }
 
-    /// Records counters, unless they are those of the connection before.
-    pub(crate) fn count(&self, counters: Counters) {
+    /// Records what a connection's loss recovery has done.
+    pub(crate) fn observe(
+        &self,
+        connection: u32,
+        log: &mut RecoveryLog,
+        known: (&ConnectionStats, bool),
+        at: Instant,
+    ) {
         let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut earlier = recorded.counters.iter().rev();
-        let last = earlier.find(|one| one.connection == counters.connection);
-        let is_known = last.is_some_and(|last| counters.repeats(last));
-        if !is_known && recorded.counters.len() < COUNTERS_MAX {
-            recorded.counters.push(counters);
-        }
+        let counters = recorded.observe(connection, log, known, at);
+        recorded.count(counters);
     }
 
     /// Takes what was recorded; the tape is empty then.
@@ -227,6 +289,7 @@ pub trait Log: Send {
 /// What a connection of a server records. Passes its last piece on when dropped.
 pub(crate) struct Reel {
     log: Box<dyn Log>,
+    recovery: RecoveryLog,
     recorded: Recorded,
     /// When the piece that is not passed on yet began.
     since: Option<Instant>,
@@ -235,9 +298,11 @@ pub(crate) struct Reel {
 }
 
 impl Reel {
-    pub(crate) fn new(log: Box<dyn Log>) -> Reel {
+    /// `recovery`: what the connection's transport writes to.
+    pub(crate) fn new(log: Box<dyn Log>, recovery: RecoveryLog) -> Reel {
         Reel {
             log,
+            recovery,
             recorded: Recorded::default(),
             since: None,
             counters: None,
@@ -262,8 +327,14 @@ impl Reel {
         }
     }
 
+    /// Records what loss recovery has done. `known`: the connection's statistics, and whether its handshake is complete.
+    pub(crate) fn observe(&mut self, known: (&ConnectionStats, bool), at: Instant) {
+        let counters = self.recorded.observe(0, &mut self.recovery, known, at);
+        self.count(counters);
+    }
+
     /// Records counters, unless they say what the last ones did.
-    pub(crate) fn count(&mut self, counters: Counters) {
+    fn count(&mut self, counters: Counters) {
         let is_known = self.counters.is_some_and(|last| counters.repeats(&last));
         if !is_known && !self.is_over {
             self.counters = Some(counters);
@@ -277,7 +348,8 @@ impl Reel {
     fn flush(&mut self) {
         self.since = None;
         let recorded = take(&mut self.recorded);
-        let is_empty = recorded.datagrams.is_empty() && recorded.counters.is_empty();
+        let is_empty =
+            recorded.datagrams.is_empty() && recorded.counters.is_empty() && recorded.losses.is_empty();
         if !is_empty && !self.is_over {
             self.is_over = !self.log.write(recorded);
         }
@@ -315,15 +387,8 @@ mod tests {
 
     #[test]
     fn counters_are_recorded_when_they_change() {
-        let tape = Tape::default();
-        let of = |connection, window, ms| Counters {
-            connection,
-            at: AT + Duration::from_millis(ms),
-            rtt: None,
-            rtt_min: None,
-            window,
-            lost: 0,
-        };
+        let mut recorded = Recorded::default();
+        let of = |connection, window, ms| counters(connection, window, AT + Duration::from_millis(ms));
         for (connection, window, ms) in [
             (0, 10, 0),
             (1, 10, 1),
@@ -332,14 +397,34 @@ mod tests {
             (1, 10, 4),
             (0, 10, 5),
         ] {
-            tape.count(of(connection, window, ms));
+            recorded.count(of(connection, window, ms));
         }
         let wanted = [of(0, 10, 0), of(1, 10, 1), of(0, 20, 3), of(0, 10, 5)];
-        assert_eq!(tape.take().counters, wanted);
-        for window in 0..=COUNTERS_MAX as u64 {
-            tape.count(of(0, window, 0));
+        assert_eq!(recorded.counters, wanted);
+        let most = BYTES_MAX / size_of::<Counters>();
+        for window in 0..=most as u64 {
+            recorded.count(of(0, window, 0));
         }
-        assert_eq!(tape.take().counters.len(), COUNTERS_MAX);
+        assert_eq!(recorded.counters.len(), most);
+    }
+
+    fn counters(connection: u32, window: u64, at: Instant) -> Counters {
+        Counters {
+            connection,
+            at,
+            rtt: None,
+            rtt_min: None,
+            rtt_latest: None,
+            window,
+            in_flight: None,
+            lost: 0,
+        }
+    }
+
+    /// A reel whose transport tells nothing.
+    fn reel(pieces: &Arc<Mutex<Vec<Recorded>>>, most: usize) -> Reel {
+        let (recovery, _) = RecoveryLog::begin(runtime::clock::to_standard(AT));
+        Reel::new(Box::new(Pieces(Arc::clone(pieces), most)), recovery)
     }
 
     /// Takes pieces until there are enough.
@@ -356,7 +441,7 @@ mod tests {
     #[test]
     fn a_reel_passes_pieces_on_by_size_by_time_and_at_its_end() {
         let pieces = Arc::default();
-        let mut reel = Reel::new(Box::new(Pieces(Arc::clone(&pieces), 9)));
+        let mut reel = reel(&pieces, 9);
         let lengths = || {
             let pieces = pieces.lock().unwrap();
             let of = |piece: &Recorded| piece.datagrams.iter().map(|one| one.bytes.len()).sum::<usize>();
@@ -381,17 +466,10 @@ mod tests {
     #[test]
     fn a_reel_passes_counters_on_without_a_datagram() {
         let pieces = Arc::default();
-        let mut reel = Reel::new(Box::new(Pieces(Arc::clone(&pieces), 9)));
+        let mut reel = reel(&pieces, 9);
         let most = PIECE_BYTES.div_ceil(size_of::<Counters>()) as u64;
         for window in 0..2 * most + 1 {
-            reel.count(Counters {
-                connection: 0,
-                at: AT,
-                rtt: None,
-                rtt_min: None,
-                window,
-                lost: 0,
-            });
+            reel.count(counters(0, window, AT));
         }
         let pieces = pieces.lock().unwrap();
         let lengths: Vec<u64> = pieces.iter().map(|one| one.counters.len() as u64).collect();
@@ -403,7 +481,7 @@ mod tests {
     #[test]
     fn a_log_that_is_over_gets_nothing_more() {
         let pieces = Arc::default();
-        let mut reel = Reel::new(Box::new(Pieces(Arc::clone(&pieces), 1)));
+        let mut reel = reel(&pieces, 1);
         reel.pass(true, &vec![0; PIECE_BYTES], None, AT);
         assert!(reel.is_over());
         reel.pass(true, &vec![0; PIECE_BYTES], None, AT);

@@ -6,6 +6,7 @@ use echo::{Echoes, served};
 use quic::Limits;
 use quic::dialing::{Dialing, Target};
 use quic::endpoint::Endpoint;
+use quic::tape::{PacketType, Tape};
 use runtime::datagram::{Endpoint as _, Sim};
 use runtime::dial::{Crew, Failing, Happened, Port};
 use runtime::streams::Input;
@@ -136,6 +137,8 @@ struct World {
     shared: Arc<quic::endpoint::Shared>,
     /// Datagrams under way: when they arrive, and whether at the server.
     under_way: Vec<(Instant, bool, Vec<u8>)>,
+    /// Records the client's end.
+    tape: Tape,
     loss: f64,
     rng: Rng,
     now: Instant,
@@ -161,11 +164,14 @@ impl World {
     ) -> World {
         let limits = Limits::default();
         let target = Target::new(Arc::clone(tls), &limits, SERVER.into(), "a.test".to_owned(), 7);
+        let tape = Tape::default();
+        let target = target.expect("TLS 1.3").taped(Some(tape.clone()));
         World {
-            client: Sim::new(Dialing::new(asker, target.expect("TLS 1.3"))),
+            client: Sim::new(Dialing::new(asker, target)),
             server: Sim::new(Endpoint::new(Arc::clone(shared), Arc::clone(service), 0)),
             shared: Arc::clone(shared),
             under_way: Vec::new(),
+            tape,
             loss,
             rng: Seed(seed).rng(),
             now: Instant::ZERO,
@@ -251,6 +257,44 @@ fn streams_of_several_connections_come_back_through_loss() {
 }
 
 /// Also by way of Retry, whose integrity the client checks.
+/// What a tape has of loss recovery agrees with the library's statistics, and with the path.
+#[test]
+fn a_tape_tells_of_losses_round_trips_and_bytes_in_flight() {
+    let mut declared = 0;
+    for seed in 0..3 {
+        let label = format!("seed {seed}");
+        let mut world = World::new(Asker::of(2, 5, 100_000), 0.1, seed, true);
+        world.run(&label);
+        let recorded = world.tape.take();
+        for connection in 0..2 {
+            let of = |one: u32| one == connection;
+            let losses: Vec<_> = recorded.losses.iter().filter(|one| of(one.connection)).collect();
+            let counters: Vec<_> = recorded
+                .counters
+                .iter()
+                .filter(|one| of(one.connection))
+                .collect();
+            let last = counters.last().expect("counters");
+            assert_eq!(losses.len() as u64, last.lost, "{label}");
+            declared += losses.len();
+            let mut numbers: Vec<_> = losses.iter().map(|one| (one.packet_type, one.number)).collect();
+            numbers.sort_by_key(|(kind, number)| (*kind == PacketType::OneRtt, *number));
+            numbers.dedup();
+            assert_eq!(numbers.len(), losses.len(), "{label}: each is lost once");
+            let latest: Vec<Duration> = counters.iter().filter_map(|one| one.rtt_latest).collect();
+            // The library writes it with a precision of 24 bits.
+            let least = 2 * DELAY - Duration::from_micros(1);
+            assert!(latest.iter().all(|rtt| (least..MOST).contains(rtt)), "{latest:?}");
+            assert!(latest.iter().any(|rtt| *rtt < 3 * DELAY), "{label}: {latest:?}");
+            let most = counters.iter().filter_map(|one| one.in_flight).max();
+            assert!(most.is_some_and(|bytes| bytes > 1_200), "{label}: {most:?}");
+            // What was sent last is the end of the connection.
+            assert!(last.in_flight < most, "{label}: {last:?}");
+        }
+    }
+    assert!(declared > 10, "{declared}");
+}
+
 #[test]
 fn a_client_resumes_the_session_of_its_last_connection() {
     for handshakes_calm in [Limits::default().handshakes_calm, 0] {

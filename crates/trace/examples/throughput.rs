@@ -175,7 +175,11 @@ fn run(name: &str, mut source: impl Read) {
         while let Some(event) = analyzer.next_event() {
             match event {
                 trace::Event::Connection(_) | trace::Event::Quic(_) => connections += 1,
-                trace::Event::Lookup(_) | trace::Event::Datagrams(_) | trace::Event::Packet(_) => {}
+                trace::Event::Lookup(_)
+                | trace::Event::Datagrams(_)
+                | trace::Event::Packet(_)
+                | trace::Event::Parameters(_)
+                | trace::Event::Http3(_) => {}
                 trace::Event::Finding(_) => findings += 1,
                 trace::Event::Transaction(_) => transactions += 1,
             }

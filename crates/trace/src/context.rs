@@ -48,7 +48,7 @@ pub(crate) struct Context<'a> {
     pub(crate) meter: &'a mut Meter,
     pub(crate) recorder: &'a mut Recorder,
     pub(crate) keys: &'a Keyring,
-    /// Whether every QUIC packet is an event.
+    /// Whether every QUIC packet is an event, and what belongs to it.
     pub(crate) logs: bool,
     /// Largest window advertised by the peer of the sender being judged.
     pub(crate) peer_window_max: u64,

@@ -7,7 +7,7 @@ use crate::finding::Finding;
 use crate::lookup::Lookup;
 use crate::packet::Endpoint;
 use crate::quantity;
-use crate::quic_facts::{Quic, QuicPacket};
+use crate::quic_facts::{Http3Frame, Quic, QuicPacket, QuicParameters};
 use crate::tls::Tls;
 use crate::transaction::{HttpCounts, Transaction};
 use core::time::Duration;
@@ -29,8 +29,12 @@ pub enum Event {
     Datagrams(Box<Datagrams>),
     /// A QUIC connection whose record has ended.
     Quic(Box<Quic>),
-    /// A packet of a QUIC connection, if [`crate::Options::packets`] asks for them.
+    /// A packet of a QUIC connection, if [`crate::Options::packets`] asks for them. Those of HTTP/3 frames and parameters in it follow.
     Packet(Box<QuicPacket>),
+    /// Transport parameters of a QUIC connection, likewise.
+    Parameters(Box<QuicParameters>),
+    /// A frame on a request stream of HTTP/3, likewise.
+    Http3(Box<Http3Frame>),
 }
 
 /// The report of one connection.

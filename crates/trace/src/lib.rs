@@ -64,8 +64,8 @@ pub use lookup::{DnsTotals, Lookup};
 pub use packet::{Datagram, Endpoint, Flags, Fragment, Packet, Segment, TcpOptions};
 pub use quic::fuzz_quic;
 pub use quic_facts::{
-    Close, ErrorSpace, Quic, QuicDirection, QuicFrame, QuicPacket, QuicStream, QuicSums, QuicTotals,
-    StreamType,
+    Close, ErrorSpace, Http3Frame, MessageStart, Quic, QuicDirection, QuicFrame, QuicPacket, QuicParameters,
+    QuicStream, QuicSums, QuicTotals, StreamType, TransportParameters,
 };
 pub use seq::SeqNum;
 pub use series::{Mark, Point, Series};

@@ -9,7 +9,8 @@ use crate::tls::{ClientHello, Decryption, ServerHello};
 use crate::transaction::HttpCounts;
 use crate::volume::DatagramVolume;
 use core::time::Duration;
-use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 
 /// Number of version 1 on the wire.
 pub(crate) const V1: u32 = 1;
@@ -218,6 +219,87 @@ pub struct QuicPacket {
     pub length: u64,
     /// Frames, if the packet was opened.
     pub frames: Vec<QuicFrame>,
+    /// Length of each frame in bytes: its type, its fields and its data.
+    pub frame_lengths: Vec<u64>,
+}
+
+/// The transport parameters that an end declared in the handshake, for a log of packets. The names are those of qlog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QuicParameters {
+    /// Connection that they are for.
+    pub connection: ConnectionId,
+    /// The end that declared them.
+    pub sender: Side,
+    /// Time since the first frame of the capture.
+    #[serde(rename = "at_s", serialize_with = "quantity::seconds")]
+    pub at: Duration,
+    /// Their values.
+    #[serde(flatten)]
+    pub values: TransportParameters,
+}
+
+/// Transport parameters (RFC 9000, section 18.2) that are numbers, as on the wire. One that the end left out is `None`, or zero
+/// if that means the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TransportParameters {
+    /// Time without a packet after which the connection ends, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_idle_timeout: Option<u64>,
+    /// Largest datagram that the end takes, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_udp_payload_size: Option<u64>,
+    /// Power of two that scales the delay in ACK frames of the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_delay_exponent: Option<u64>,
+    /// Longest delay of its acknowledgments, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ack_delay: Option<u64>,
+    /// Connection IDs that the end keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_connection_id_limit: Option<u64>,
+    /// Bytes that the peer may send on all streams together.
+    pub initial_max_data: u64,
+    /// Bytes on a bidirectional stream that this end opens.
+    pub initial_max_stream_data_bidi_local: u64,
+    /// Bytes on a bidirectional stream that the peer opens.
+    pub initial_max_stream_data_bidi_remote: u64,
+    /// Bytes on a unidirectional stream.
+    pub initial_max_stream_data_uni: u64,
+    /// Bidirectional streams that the peer may open.
+    pub initial_max_streams_bidi: u64,
+    /// Unidirectional streams that the peer may open.
+    pub initial_max_streams_uni: u64,
+}
+
+/// A frame of HTTP/3 on a request stream (RFC 9114, section 7.2), for a log of packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Http3Frame {
+    /// Connection that carried it.
+    pub connection: ConnectionId,
+    /// Sender.
+    pub sender: Side,
+    /// Time since the first frame of the capture: for HEADERS, when it could be decoded, and for others, when its length was known.
+    #[serde(rename = "at_s", serialize_with = "quantity::seconds")]
+    pub at: Duration,
+    /// Its stream.
+    pub stream: u64,
+    /// Type as on the wire.
+    pub kind: u64,
+    /// Bytes of its payload.
+    pub length: u64,
+    /// Of HEADERS: the method of a request, or the status of a response. Other fields may hold secrets and are left out. `None` if
+    /// the field section has neither, or could not be decoded.
+    pub start: Option<MessageStart>,
+}
+
+/// What a message begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStart {
+    /// Of a request, truncated at 32 bytes.
+    Method(String),
+    /// Of a response.
+    Status(u16),
 }
 
 /// A frame without the data it carries.
@@ -230,6 +312,7 @@ pub struct QuicPacket {
 pub enum QuicFrame {
     /// Bytes of padding in a row.
     Padding {
+        #[serde(rename = "payload_length")]
         length: u64,
     },
     Ping,
@@ -238,6 +321,7 @@ pub enum QuicFrame {
     Ack {
         #[serde(skip)]
         delay: u64,
+        #[serde(serialize_with = "ranges")]
         acked_ranges: Vec<(u64, u64)>,
     },
     ResetStream {
@@ -254,12 +338,14 @@ pub enum QuicFrame {
         length: u64,
     },
     NewToken {
+        #[serde(rename = "token", serialize_with = "token")]
         length: u64,
     },
     Stream {
         stream_id: u64,
         offset: u64,
         length: u64,
+        #[serde(skip_serializing_if = "core::ops::Not::not")]
         fin: bool,
     },
     MaxData {
@@ -312,6 +398,27 @@ pub enum QuicFrame {
     Datagram {
         length: u64,
     },
+}
+
+/// A range of one packet has one number.
+fn ranges<S: Serializer>(ranges: &[(u64, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut seq = serializer.serialize_seq(Some(ranges.len()))?;
+    for (low, high) in ranges {
+        match low == high {
+            true => seq.serialize_element(&[low])?,
+            false => seq.serialize_element(&[low, high])?,
+        }
+    }
+    seq.end()
+}
+
+/// A token of which only the length is kept.
+fn token<S: Serializer>(length: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Token {
+        length: u64,
+    }
+    Token { length: *length }.serialize(serializer)
 }
 
 /// Direction of a stream.

@@ -2,6 +2,7 @@
 
 use super::client::Client;
 use super::{launch, open, site};
+use crate::drawn;
 use crate::serve::clients::run;
 use crate::serve::files::noise;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
@@ -110,6 +111,27 @@ fn both_ends_tell_of_the_same_packets(strategy: Strategy) {
         .map(|event| event["time"].as_f64().expect("a time"))
         .collect();
     assert!(times.is_sorted(), "{times:?}");
+    drawn::whole(events(log), 1);
+    drawn::whole(events(&wanted), 1);
+    // What one end declares, the other reads.
+    for (here, there) in [("local", "remote"), ("remote", "local")] {
+        let mut ours = drawn::parameters(events(log), here).clone();
+        ours["owner"] = there.into();
+        assert_eq!(&ours, drawn::parameters(events(&wanted), there));
+    }
+    let frames = |log, name| {
+        let of_name = events(log).iter().filter(move |event| event["name"] == name);
+        of_name.map(|event| &event["data"]).collect::<Vec<_>>()
+    };
+    let answer = frames(log, "http:frame_created");
+    assert_eq!(answer, frames(&wanted, "http:frame_parsed"));
+    assert_eq!(
+        frames(log, "http:frame_parsed"),
+        frames(&wanted, "http:frame_created")
+    );
+    let content = answer.iter().filter(|data| data["frame"]["frame_type"] == "data");
+    let length: u64 = content.filter_map(|data| data["length"].as_u64()).sum();
+    assert_eq!(length, 300_000);
     let mut metrics = events(log)
         .iter()
         .filter(|event| event["name"] == "recovery:metrics_updated");
@@ -118,6 +140,7 @@ fn both_ends_tell_of_the_same_packets(strategy: Strategy) {
         last["data"]["smoothed_rtt"].as_f64().is_some_and(|rtt| rtt > 0.0),
         "{last}"
     );
+    drawn::recovery(events(log), 1_200);
 }
 
 fn logs_go_to_files_of_limited_size_and_number(strategy: Strategy) {
@@ -142,7 +165,7 @@ fn logs_go_to_files_of_limited_size_and_number(strategy: Strategy) {
         let mut logs = logs(&folder).into_iter();
         logs.find(|(_, log)| {
             let last = events(log).last();
-            last.is_some_and(|last| last["name"] == "loglevel:warning")
+            last.is_some_and(|last| last["name"] == "generic:warning")
         })
     };
     let (name, log) = eventually("the end of the log of the download", own);

@@ -145,19 +145,19 @@ impl Conversation {
                 Ok(opened) => self.opened(side, packet, &opened, cx),
                 Err(Closed::NoKey) => {
                     if !self.hold(side, packet, now, cx) {
-                        self.log(side, packet, None, Vec::new(), cx);
+                        self.log(side, packet, cx);
                     }
                 }
                 Err(Closed::NotAuthentic) => {
                     used = self.joined(side, packet, cx);
                     if used.is_none() {
                         self.halves[side as usize].totals.not_authentic += 1;
-                        self.log(side, packet, None, Vec::new(), cx);
+                        self.log(side, packet, cx);
                     }
                 }
             }
         } else {
-            self.log(side, packet, None, Vec::new(), cx);
+            self.log(side, packet, cx);
         }
         used
     }
@@ -310,17 +310,19 @@ impl Conversation {
         let now = (cx.at, cx.number);
         self.order(side, space, opened.number);
         let (mut rest, mut frames) = (&opened.payload[..], Vec::new());
+        let before = cx.events.len();
         let (mut is_eliciting, mut pieces) = (false, Vec::new());
         let mut messages = false;
         while !rest.is_empty() {
             let Some((frame, data, behind)) = frame::next(rest) else {
                 break;
             };
+            let length = (rest.len() - behind.len()) as u64;
             rest = behind;
             is_eliciting |= frame::is_eliciting(&frame);
             messages |= self.frame(side, space, &frame, data, opened.number, &mut pieces, cx);
             if cx.logs {
-                frames.push(frame);
+                frames.push((frame, length));
             }
         }
         if is_eliciting {
@@ -328,7 +330,11 @@ impl Conversation {
             half.flight.sent(space, opened.number, now, pieces, cx.budget);
             half.pauses.idle_since = None;
         }
-        self.log(side, packet, Some(opened.number), frames, cx);
+        if cx.logs {
+            // Ahead of what its frames brought.
+            let event = log::event((self.id, side), packet, Some(opened.number), frames, cx);
+            cx.events.insert(before, event);
+        }
         if messages {
             self.shaken(cx);
             self.replay(cx);
@@ -533,8 +539,11 @@ impl Conversation {
     fn shaken(&mut self, cx: &mut Context<'_>) {
         let now = (cx.at, cx.number);
         let news = self.handshake.read();
-        for (side, limits) in news.limits {
-            self.streams.permit(side, limits, now);
+        for (side, values) in news.parameters {
+            self.streams.permit(side, values, now);
+            if cx.logs {
+                cx.events.push_back(log::parameters((self.id, side), values, cx));
+            }
         }
         if let Some(hello) = news.client_hello {
             if let (Some((_, first)), Some((_, asked))) =
@@ -567,20 +576,12 @@ impl Conversation {
         }
     }
 
-    fn log(
-        &self,
-        side: Side,
-        packet: &Packet<'_>,
-        number: Option<u64>,
-        frames: Vec<QuicFrame>,
-        cx: &mut Context<'_>,
-    ) {
-        if !cx.logs {
-            return;
+    /// A packet that was not opened.
+    fn log(&self, side: Side, packet: &Packet<'_>, cx: &mut Context<'_>) {
+        if cx.logs {
+            let event = log::event((self.id, side), packet, None, Vec::new(), cx);
+            cx.events.push_back(event);
         }
-        let from = (self.id, side);
-        let event = log::event(from, packet, number, frames, cx);
-        cx.events.push_back(event);
     }
 
     /// Whether the records of this connection are decrypted, as far as there are any.
@@ -609,7 +610,7 @@ impl Conversation {
             (cx.at, cx.number) = held.at;
             let id_len = self.halves[held.side.peer() as usize].id.len();
             if let Some((packet, _)) = header::next(&held.bytes, id_len) {
-                self.log(held.side, &packet, None, Vec::new(), cx);
+                self.log(held.side, &packet, cx);
             }
         }
         (cx.at, cx.number) = self.last;

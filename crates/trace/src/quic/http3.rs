@@ -3,9 +3,11 @@
 //!
 //! Bytes of a stream come in order. A stream that lacks bytes stays incomplete; the others go on.
 
+use super::log;
 use crate::budget::Budget;
 use crate::connection::Side;
 use crate::context::Context;
+use crate::quic_facts::MessageStart;
 use crate::times::Stamp;
 use crate::transaction::{HttpCounts, Reset, TARGET_MAX, Transaction};
 use core::time::Duration;
@@ -45,7 +47,7 @@ struct Half {
     block: Vec<u8>,
     /// Bytes behind a section that waits.
     after: Vec<u8>,
-    /// Bytes of the current frame, header included.
+    /// Bytes of the current frame's payload.
     length: u64,
     /// Whether a field section waits for the peer's encoder stream.
     is_blocked: bool,
@@ -158,7 +160,7 @@ impl Http3 {
                 let Some(mut open) = self.open.remove(&id) else {
                     return;
                 };
-                self.message(side, &mut open, input, cx);
+                self.message((side, id), &mut open, input, cx);
                 self.open.insert(id, open);
             }
             2 | 3 => self.unidirectional(side, id, input, cx),
@@ -210,7 +212,7 @@ impl Http3 {
     }
 
     /// Bytes of a request stream.
-    fn message(&mut self, side: Side, open: &mut Open, mut input: &[u8], cx: &mut Context<'_>) {
+    fn message(&mut self, (side, id): (Side, u64), open: &mut Open, mut input: &[u8], cx: &mut Context<'_>) {
         let now = (cx.at, cx.number);
         match side {
             Side::Client => open.sent(now),
@@ -229,6 +231,9 @@ impl Http3 {
                 Item::Frame { kind, length } => {
                     half.kind = kind;
                     half.length = length;
+                    if kind != kind::HEADERS {
+                        log::http3_frame((side, id), (kind, length), None, cx);
+                    }
                 }
                 Item::Payload(bytes) => match (half.kind, side) {
                     (kind::DATA, Side::Client) => open.transaction.request_body_bytes += bytes.len() as u64,
@@ -240,7 +245,7 @@ impl Http3 {
                 },
                 Item::End if half.kind == kind::HEADERS => {
                     let block = self.held.take(&mut half.block, cx.budget);
-                    self.section(side, open, &block, now, cx.budget);
+                    self.section((side, id), open, &block, now, cx);
                 }
                 Item::End => {}
             }
@@ -249,21 +254,34 @@ impl Http3 {
     }
 
     /// A field section: a request's head, a response's, an interim one's, or trailers.
-    fn section(&mut self, side: Side, open: &mut Open, block: &[u8], now: Stamp, budget: &mut Budget) {
+    fn section(
+        &mut self,
+        (side, id): (Side, u64),
+        open: &mut Open,
+        block: &[u8],
+        now: Stamp,
+        cx: &mut Context<'_>,
+    ) {
         let decoder = &self.decoders[side as usize];
-        let Ok(section) = decoder.open(block) else {
-            return;
-        };
-        if section.required > decoder.inserted() {
-            let half = &mut open.halves[side as usize];
-            half.is_blocked = self.held.extend(&mut half.block, block, budget);
-            return;
-        }
-        self.fields = Fields::default();
-        if decoder.decode(section, block, BOUNDS, &mut self.fields).is_err() {
-            return;
-        }
         let bytes = open.halves[side as usize].length;
+        self.fields = Fields::default();
+        let is_decoded = match decoder.open(block) {
+            Ok(section) if section.required > decoder.inserted() => {
+                let half = &mut open.halves[side as usize];
+                half.is_blocked = self.held.extend(&mut half.block, block, cx.budget);
+                if half.is_blocked {
+                    return;
+                }
+                false
+            }
+            Ok(section) => decoder.decode(section, block, BOUNDS, &mut self.fields).is_ok(),
+            Err(_) => false,
+        };
+        let start = is_decoded.then(|| start(&self.fields)).flatten();
+        log::http3_frame((side, id), (kind::HEADERS, bytes), start, cx);
+        if !is_decoded {
+            return;
+        }
         match side {
             Side::Client => self.request(open, bytes),
             Side::Server => self.response(open, bytes, now),
@@ -378,8 +396,8 @@ impl Http3 {
             half.is_blocked = false;
             let block = self.held.take(&mut half.block, cx.budget);
             let after = self.held.take(&mut half.after, cx.budget);
-            self.section(side, &mut open, &block, (cx.at, cx.number), cx.budget);
-            self.message(side, &mut open, &after, cx);
+            self.section((side, id), &mut open, &block, (cx.at, cx.number), cx);
+            self.message((side, id), &mut open, &after, cx);
             self.open.insert(id, open);
         }
     }
@@ -474,6 +492,16 @@ impl Open {
 fn value<'f>(fields: &'f Fields, name: &[u8]) -> Option<&'f [u8]> {
     let found = fields.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| value)
+}
+
+/// The method or the status that a field section has.
+fn start(fields: &Fields) -> Option<MessageStart> {
+    let status = |value| core::str::from_utf8(value).ok()?.parse().ok();
+    match (value(fields, b":method"), value(fields, b":status")) {
+        (Some(method), _) => Some(MessageStart::Method(text(method, METHOD_MAX))),
+        (None, Some(value)) => status(value).map(MessageStart::Status),
+        (None, None) => None,
+    }
 }
 
 /// The beginning of a value as text.

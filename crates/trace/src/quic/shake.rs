@@ -1,10 +1,11 @@
 //! The TLS handshake in CRYPTO frames: messages in order, and what they say.
 
 use super::assembly::{Arrival, Assembly};
-use super::parameters::{self, Limits};
+use super::parameters;
 use super::protect::Space;
 use crate::budget::Budget;
 use crate::connection::Side;
+use crate::quic_facts::TransportParameters;
 use crate::times::Stamp;
 use crate::tls::{ClientHello, ServerHello};
 
@@ -39,7 +40,7 @@ pub(super) struct News {
     pub(super) server_hello: Option<ServerHello>,
     pub(super) alpn: Option<String>,
     /// Transport parameters and who sent them.
-    pub(super) limits: Vec<(Side, Limits)>,
+    pub(super) parameters: Vec<(Side, TransportParameters)>,
     /// Whether the client's Finished was seen.
     pub(super) finished: bool,
 }
@@ -140,8 +141,8 @@ impl News {
                 if let Ok(hello) = ClientHello::parse(body) {
                     self.client_hello = Some(hello);
                 }
-                let limits = parameters::of_client_hello(body);
-                self.limits.extend(limits.map(|limits| (side, limits)));
+                let values = parameters::of_client_hello(body);
+                self.parameters.extend(values.map(|values| (side, values)));
             }
             (Side::Server, message::SERVER_HELLO) => {
                 if let Ok(hello) = ServerHello::parse(body) {
@@ -150,8 +151,8 @@ impl News {
             }
             (Side::Server, message::ENCRYPTED_EXTENSIONS) => {
                 self.alpn = ServerHello::encrypted_alpn(body);
-                let limits = parameters::of_encrypted_extensions(body);
-                self.limits.extend(limits.map(|limits| (side, limits)));
+                let values = parameters::of_encrypted_extensions(body);
+                self.parameters.extend(values.map(|values| (side, values)));
             }
             (Side::Client, message::FINISHED) => self.finished = true,
             _ => {}

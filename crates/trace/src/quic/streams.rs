@@ -1,11 +1,10 @@
 //! The streams of a connection: bytes in order, bytes that came again, limits of flow control.
 
 use super::assembly::{Arrival, Assembly};
-use super::parameters::Limits;
 use super::window::Window;
 use crate::budget::Budget;
 use crate::connection::Side;
-use crate::quic_facts::{QuicDirection, QuicStream};
+use crate::quic_facts::{QuicDirection, QuicStream, TransportParameters};
 use crate::times::Stamp;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -68,26 +67,26 @@ pub(super) struct Streams {
     pub(super) seen: u64,
     /// The connection's limit on each end.
     pub(super) windows: [Window; 2],
-    /// Limits that each end set for its peer in its transport parameters.
-    parameters: [Option<Limits>; 2],
+    /// Transport parameters of each end, with the limits that it set for its peer.
+    parameters: [Option<TransportParameters>; 2],
 }
 
 impl Streams {
     /// Takes the transport parameters of `by`.
-    pub(super) fn permit(&mut self, by: Side, limits: Limits, now: Stamp) {
-        self.parameters[by as usize] = Some(limits);
-        self.windows[by.peer() as usize].raise(limits.data, now);
+    pub(super) fn permit(&mut self, by: Side, values: TransportParameters, now: Stamp) {
+        self.parameters[by as usize] = Some(values);
+        self.windows[by.peer() as usize].raise(values.initial_max_data, now);
     }
 
     /// The initial limit for what `side` sends on a stream.
     fn initial(&self, side: Side, id: u64) -> Option<u64> {
-        let limits = self.parameters[side.peer() as usize]?;
+        let values = self.parameters[side.peer() as usize]?;
         let opener = if id & 1 == 0 { Side::Client } else { Side::Server };
         Some(match (id & 2 != 0, opener == side) {
-            (true, _) => limits.uni,
+            (true, _) => values.initial_max_stream_data_uni,
             // `remote` and `local` are named from the receiver's side.
-            (false, true) => limits.remote,
-            (false, false) => limits.local,
+            (false, true) => values.initial_max_stream_data_bidi_remote,
+            (false, false) => values.initial_max_stream_data_bidi_local,
         })
     }
 

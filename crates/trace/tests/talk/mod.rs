@@ -286,7 +286,12 @@ fn collect(analyzer: &mut Analyzer, error: Option<trace::ReadError>) -> Outcome 
             Event::Finding(finding) => outcome.findings.push(finding),
             Event::Transaction(transaction) => outcome.transactions.push(transaction),
             Event::Connection(connection) => outcome.connections.push(*connection),
-            Event::Lookup(_) | Event::Datagrams(_) | Event::Quic(_) | Event::Packet(_) => {}
+            Event::Lookup(_)
+            | Event::Datagrams(_)
+            | Event::Quic(_)
+            | Event::Packet(_)
+            | Event::Parameters(_)
+            | Event::Http3(_) => {}
         }
     }
     outcome
