@@ -362,6 +362,10 @@ fn a_new_one_that_dies_after_it_served_is_replaced(strategy: Strategy, rights: R
         case.gate.open();
         case.line.newest = pid_of(&case.line.next_start());
         assert_eq!(waiting.receive("GET").text(), "content");
+        let said = format!("started again: process {} serves", case.line.newest);
+        eventually("the old one knows", || {
+            case.line.first.stderr().contains(&said).then_some(())
+        });
         case.serves();
     }
     assert!(owed.receive("GET").body.len() == LARGE);
