@@ -90,6 +90,17 @@ pub(crate) struct Shared {
 }
 
 impl Server {
+    /// Notes a setting that a directive makes for the whole server: of this site, or of all.
+    pub(crate) fn share(&mut self, site: Option<&At>, directive: &Directive, key: &str, value: String) {
+        self.shared.push(Shared {
+            site: site.cloned(),
+            at: directive.at.clone(),
+            directive: directive.shown(),
+            key: key.to_owned(),
+            value,
+        });
+    }
+
     /// Sets a key of the top level; the first value stays.
     pub(crate) fn key(&mut self, key: &str, value: impl Into<String>) {
         if !self.has(key) {

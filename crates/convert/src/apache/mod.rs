@@ -14,7 +14,7 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Access, Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Server, Shared, Site};
+use crate::model::{Access, Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::shared::TRUSTED;
 use crate::to_https;
@@ -242,13 +242,7 @@ fn host(
     for directive in block {
         let arg = directive.arg(0);
         let mut share = |key: &str, value: String| {
-            server.shared.push(Shared {
-                site: of_host.clone(),
-                at: directive.at.clone(),
-                directive: directive.shown(),
-                key: key.to_owned(),
-                value,
-            });
+            server.share(of_host.as_ref(), directive, key, value);
             Fate::Carried
         };
         let fate = match lower(directive).as_str() {

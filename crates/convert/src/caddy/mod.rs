@@ -14,7 +14,7 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Access, Cleartext, HOSTS_MAX, Lead, Server, Shared, Site};
+use crate::model::{Access, Cleartext, HOSTS_MAX, Lead, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::to_https;
 use crate::value::{bytes, network, quote, seconds};
@@ -287,13 +287,9 @@ impl Reading {
                     .and_then(|one| bytes(one.arg(0)))
                 {
                     Some(size) => {
-                        self.server.shared.push(Shared {
-                            site: Some(block.at.clone()),
-                            at: directive.at.clone(),
-                            directive: directive.shown(),
-                            key: "max-body-size".to_owned(),
-                            value: size.to_string(),
-                        });
+                        let size = size.to_string();
+                        self.server
+                            .share(Some(&block.at), directive, "max-body-size", size);
                         Fate::changed(
                             "for all hosts; a `[[proxy]]` has a `max-body-size` of its own, 1 GiB by default",
                         )

@@ -7,7 +7,7 @@ use super::upstream::Settings;
 use super::{log, trusted};
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Server, Shared, Site};
+use crate::model::{Server, Site};
 use crate::report::At;
 use crate::value::{bytes, field, is_site_path, quote, seconds};
 
@@ -271,13 +271,7 @@ pub(super) fn expires(directive: &Directive) -> Result<Option<String>, String> {
 pub(super) fn global(directive: &Directive, site: Option<&At>, server: &mut Server) -> Option<Fate> {
     let arg = directive.arg(0);
     let mut share = |key: &str, value: String| {
-        server.shared.push(Shared {
-            site: site.cloned(),
-            at: directive.at.clone(),
-            directive: directive.shown(),
-            key: key.to_owned(),
-            value,
-        });
+        server.share(site, directive, key, value);
         Fate::Carried
     };
     let mut time = |key: &str| match seconds(arg) {

@@ -2,7 +2,7 @@
 
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Server, Shared};
+use crate::model::Server;
 use crate::report::At;
 use crate::shared::TRUSTED;
 use crate::value::{network, quote};
@@ -11,13 +11,7 @@ use crate::value::{network, quote};
 pub(super) fn read(directive: &Directive, site: Option<&At>, server: &mut Server) -> Option<Fate> {
     let arg = directive.arg(0);
     let mut share = |key: &str, value: String| {
-        server.shared.push(Shared {
-            site: site.cloned(),
-            at: directive.at.clone(),
-            directive: directive.shown(),
-            key: key.to_owned(),
-            value,
-        });
+        server.share(site, directive, key, value);
         Fate::Carried
     };
     Some(match directive.name.as_str() {
