@@ -267,12 +267,19 @@ fn the_site_with_tls_is_in_the_result_and_blocks_have_matchers() {
         registry["request-header"]["set"][0].as_str(),
         Some("Host: registry:80")
     );
-    assert_eq!(site["root"].as_str(), Some("/mnt/mirror"));
-    let icons = rule(site, "mount", "/icons/");
-    assert_eq!(
-        (icons["root"].as_str(), icons["strip"].as_bool()),
-        (Some("/var/www"), Some(false))
-    );
+    // No file server is for all paths, so no root is.
+    assert!(!site.contains_key("root"));
+    for (path, root) in [
+        ("/icons/", "/var/www"),
+        ("/kernel/", "/mnt/mirror"),
+        ("/archive/", "/mnt/mirror"),
+    ] {
+        let mount = rule(site, "mount", path);
+        assert_eq!(
+            (mount["root"].as_str(), mount["strip"].as_bool()),
+            (Some(root), Some(false))
+        );
+    }
     // The limit of a whole response, and a field that is removed.
     assert_eq!(fates, ["missing 7", "missing 25"]);
 }

@@ -10,6 +10,7 @@ mod apache;
 mod caddy;
 mod client_certificates;
 mod condition;
+mod confinement;
 mod directive;
 mod fastcgi;
 mod fate;

@@ -1,6 +1,7 @@
 //! `RewriteRule` and its conditions: redirects, https, refused paths, files that are tried. Rules that do more are reported.
 
 use super::condition::{self, Asked};
+use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
@@ -608,5 +609,8 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
         }
         return Fate::Carried;
     }
-    Fate::missing("Weir does not change paths inside; `[[try-files]]` names other files for a path")
+    let confined = confinement::lost(text).filter(|_| confinement::is_of_all(expression));
+    confined.unwrap_or(Fate::missing(
+        "Weir does not change paths inside; `[[try-files]]` names other files for a path",
+    ))
 }

@@ -8,6 +8,7 @@ use super::order::{self, Matched};
 use super::php;
 use super::proxy;
 use super::users::{self, Users};
+use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Access, HeaderRule, Mount, Redirect, Site};
@@ -29,10 +30,13 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, repo
         only_paths: BTreeMap::new(),
         own: Vec::new(),
         mounted: Vec::new(),
+        serves_all: false,
+        confined: Vec::new(),
         lines: Vec::new(),
         report,
     };
     routes.block(block, &Matcher::everything(), None, true);
+    routes.confine(runs_php(block));
     routes.note_lines();
     if let (Err(why), Some(first)) = (routes.keep_own_paths(), block.first()) {
         routes.report.add(&first.at, "reverse_proxy", Fate::missing(why));
@@ -71,6 +75,13 @@ fn usual_root(block: &[Directive]) -> Option<String> {
         .filter(|(root, _)| !root.contains('{'))
         .max_by_key(|(_, count)| *count)
         .map(|(root, _)| root)
+}
+
+/// Whether a site passes scripts on, which it finds in its root.
+fn runs_php(block: &[Directive]) -> bool {
+    block
+        .iter()
+        .any(|one| one.name == "php_fastcgi" || runs_php(one.inner()))
 }
 
 /// Whether a target is the same URL with https.
@@ -147,7 +158,21 @@ struct Routes<'a> {
     lines: Vec<(At, String, Vec<String>)>,
     /// Paths of mounts by a matcher of `root`: the file server around it answers them.
     mounted: Vec<String>,
+    /// Whether a file server is for all paths that nothing else answers.
+    serves_all: bool,
+    /// File servers for some paths.
+    confined: Vec<Confined>,
     report: &'a mut Report,
+}
+
+/// A file server for some paths.
+struct Confined {
+    directive: Directive,
+    patterns: Vec<String>,
+    is_stripped: bool,
+    /// Its own root.
+    root: Option<String>,
+    is_browsing: bool,
 }
 
 impl Routes<'_> {
@@ -438,6 +463,7 @@ impl Routes<'_> {
             }
             "redir" => self.redirect(args, matcher, strip),
             "try_files" => self.try_files(args, matcher),
+            "rewrite" if let Some(fate) = args.last().and_then(|target| confinement::lost(target)) => fate,
             "rewrite" => match (args.last().map_or("", |page| page), matcher.is_everything()) {
                 (page, _) if page.contains('{') => Fate::missing(
                     "Weir has no variables; `rewrite` of a `[[proxy]]` changes the path for upstreams",
@@ -487,6 +513,46 @@ impl Routes<'_> {
                 Fate::open("the converter does not know this directive, which limits access by its name")
             }
             _ => Fate::missing("the converter does not know this directive"),
+        }
+    }
+
+    /// If the site has file servers for some paths only: serves the root at these, and nowhere else.
+    fn confine(&mut self, runs_php: bool) {
+        if self.serves_all || self.confined.is_empty() || self.site.root.is_none() {
+            return;
+        }
+        if runs_php {
+            let why = "Weir serves the other files of the root, too, because scripts are found there; deny them with \
+                       access rules";
+            for one in &self.confined {
+                let (at, shown) = (&one.directive.at, one.directive.shown());
+                self.report.add(at, &shown, Fate::open(why));
+            }
+            return;
+        }
+        let Some(root) = self.site.root.take() else { return };
+        // A host without a root gets an empty one.
+        self.site.has_file_server = false;
+        self.site.listing = None;
+        let index = std::mem::take(&mut self.site.index);
+        for one in &self.confined {
+            let root = one.root.as_deref().unwrap_or(&root);
+            for pattern in &one.patterns {
+                let is_mounted = |mount: &Mount| *pattern == format!("{}*", mount.path);
+                if self.site.mounts.iter().any(is_mounted) {
+                    continue;
+                }
+                match self.site.mount(pattern, root, one.is_stripped) {
+                    Ok(mount) => {
+                        mount.listing = one.is_browsing;
+                        mount.index.clone_from(&index);
+                    }
+                    Err(why) => {
+                        let (at, shown) = (&one.directive.at, one.directive.shown());
+                        self.report.add(at, &shown, Fate::missing(why));
+                    }
+                }
+            }
         }
     }
 
@@ -552,6 +618,19 @@ impl Routes<'_> {
         }
         let is_browsing = args.iter().any(|arg| arg == "browse")
             || directive.inner().iter().any(|option| option.name == "browse");
+        match matcher.is_everything() {
+            true => self.serves_all = true,
+            false => {
+                let root = directive.inner().iter().find(|option| option.name == "root");
+                self.confined.push(Confined {
+                    directive: directive.clone(),
+                    patterns: matcher.patterns.clone(),
+                    is_stripped: strip.is_some(),
+                    root: root.map(|option| option.arg(0).trim_end_matches('/').to_owned()),
+                    is_browsing,
+                });
+            }
+        }
         if is_browsing {
             let mut mounts = self.mounts_of(matcher);
             mounts.iter_mut().for_each(|mount| mount.listing = true);

@@ -556,3 +556,63 @@ fn a_handshake_that_one_server_refuses_is_no_site() {
         found.toml
     );
 }
+
+#[test]
+fn a_file_server_for_some_paths_serves_no_others() {
+    let of = |site: &str| converted(Dialect::Caddy, &format!("http://a.test {{\n{site}\n}}\n"));
+    for text in [
+        "handle /kali/* {\nfile_server browse {\nroot /mnt\n}\n}",
+        "file_server /kali/* browse {\nroot /mnt\n}",
+        "root * /mnt\nfile_server /kali/* browse",
+        "root * /mnt\nhandle /kali/* {\nfile_server browse\n}\nhandle /api/* {\nreverse_proxy b.test\n}",
+    ] {
+        let found = of(text);
+        let toml = &found.toml;
+        assert!(toml.contains("\nroot = \"weir-empty\""), "{text}: {toml}");
+        assert_eq!(
+            tables(site(&found, None), "mount"),
+            ["path = \"/kali/\"; root = \"/mnt\"; strip = false; listing = true"],
+            "{toml}"
+        );
+    }
+    // One for all other paths serves the whole root.
+    let found = of("root * /mnt\nhandle /kali/* {\nfile_server browse\n}\nhandle {\nfile_server\n}");
+    assert!(found.toml.contains("\nroot = \"/mnt\""), "{}", found.toml);
+    // What has no form of a mount is served by nobody.
+    let found = of("root * /mnt\n@jpg path *.jpg\nfile_server @jpg");
+    assert!(found.toml.contains("weir-empty"), "{}", found.toml);
+    check_fates(&found, &[(4, "missing", "a mount of Weir")]);
+    // Scripts are found in the root, which is therefore served.
+    let found = of("root * /mnt\nphp_fastcgi 127.0.0.1:9000\nfile_server /kali/*");
+    check_fates(&found, &[(4, "open", "scripts")]);
+}
+
+#[test]
+fn a_lost_rewrite_into_a_folder_is_open() {
+    for (dialect, text, line) in [
+        (
+            Dialect::Caddy,
+            "http://a.test {\nroot * /srv\nrewrite * /public{uri}\nfile_server\n}\n",
+            3,
+        ),
+        (
+            Dialect::Nginx,
+            "server { listen 80; root /srv;\nrewrite ^/(.*)$ /public/$1 last;\n}\n",
+            2,
+        ),
+        (
+            Dialect::Nginx,
+            "server { listen 80;\nlocation / {\nrewrite ^/(.*)$ /tenant/$1 break;\nproxy_pass http://127.0.0.1:8000;\n}\n}\n",
+            3,
+        ),
+        (
+            Dialect::Apache,
+            "<VirtualHost *:80>\nServerName a.test\nDocumentRoot /srv\nRewriteEngine On\n\
+             RewriteRule ^/(.*)$ /public/$1 [L]\n</VirtualHost>\n",
+            5,
+        ),
+    ] {
+        let found = converted(dialect, text);
+        check_fates(&found, &[(line, "open", "what is beside it")]);
+    }
+}

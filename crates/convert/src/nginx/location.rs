@@ -9,6 +9,7 @@ use super::lines;
 use super::place::{Place, passes_to_fastcgi};
 use super::plain;
 use super::upstream::{self, Groups};
+use crate::confinement;
 use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
@@ -911,9 +912,10 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
         "redirect" => 302,
         _ if is_address => 302,
         _ => {
-            return Fate::missing(
+            let confined = confinement::lost(text).filter(|_| confinement::is_of_all(expression));
+            return confined.unwrap_or(Fate::missing(
                 "Weir redirects, and does not change paths inside; `[[try-files]]` names other files for a path",
-            );
+            ));
         }
     };
     if crate::regex::is_slash_removal(expression, text) {
