@@ -1,6 +1,7 @@
 //! Tests that a conversion keeps what a configuration says, or reports the difference: whole configurations against the
 //! lines of the result and the fates of their lines.
 
+mod decided;
 mod hosts;
 mod tried;
 

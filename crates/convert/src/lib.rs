@@ -18,6 +18,7 @@ mod fate;
 mod fidelity;
 mod files;
 mod hidden;
+mod hsts;
 mod logs;
 mod loopback;
 mod model;
@@ -154,6 +155,7 @@ pub fn convert(
     client_certificates::apply(&mut server, &main.name, &mut report);
     let has_files = dialect != Dialect::Caddy;
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
+    hsts::apply(&mut server);
     reopen(&server, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
     logs::note_absent(&server, &mut report);
@@ -191,11 +193,9 @@ fn note_refused_redirects(server: &model::Server, file: &str, report: &mut Repor
     for site in core::iter::once(&server.top).chain(&server.hosts) {
         // Those with conditions come with refusals of their own.
         for redirect in site.redirects.iter().filter(|rule| rule.conditions.is_empty()) {
-            let refusal = site
-                .access
-                .iter()
-                .find(|rule| rule.is_for_nobody() && rule.applies_to(&redirect.from));
-            if let Some(rule) = refusal {
+            let mut rules = site.access.iter().filter(|rule| rule.conditions.is_empty());
+            let first = rules.find(|rule| rule.applies_to(&redirect.from));
+            if let Some(rule) = first.filter(|rule| rule.is_for_nobody()) {
                 let why = format!(
                     "`{}` is refused before; an access rule with `allow` before that one admits the path",
                     rule.path

@@ -694,7 +694,7 @@ impl Access {
     ///
     /// # Errors
     /// What both say and one rule cannot.
-    fn and(&self, other: &Access) -> Result<Access, &'static str> {
+    pub(crate) fn and(&self, other: &Access) -> Result<Access, &'static str> {
         let within = |inner: &[String], outer: &[String]| {
             let is_within = |network: &String| outer.iter().any(|known| contains(known, network));
             inner.iter().all(is_within)

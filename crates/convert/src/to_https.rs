@@ -26,7 +26,12 @@ pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
     let mut leads = server.cleartext.iter().filter_map(|one| one.lead.as_ref());
     let Some(first) = leads.next() else { return };
     let is_whole = |lead: &Lead| lead.kept.is_empty() && lead.rules.redirects.is_empty();
-    let all_lead = server.cleartext.iter().all(|one| one.lead.is_some());
+    // `https-redirect` keeps the host of the request.
+    let keeps_host = |one: &Cleartext| {
+        let to = one.lead.as_ref().map(|lead| lead.to.as_ref());
+        to.is_some_and(|to| to.is_none_or(|to| one.names == [to.as_str()]))
+    };
+    let all_lead = server.cleartext.iter().all(keeps_host);
     if all_lead && !server.secure.is_empty() && is_whole(first) && leads.all(is_whole) {
         for (at, directive) in server
             .cleartext
@@ -179,13 +184,24 @@ impl Splitting<'_> {
 
     /// A host, as hosts whose names all have the same redirect.
     fn host(&mut self, mut host: Site) -> Vec<Site> {
-        let mut split = Vec::new();
+        let mut led: Vec<(Lead, Vec<String>)> = Vec::new();
         let mut rest = Vec::new();
         for name in std::mem::take(&mut host.names) {
-            match self.lead(&name) {
-                Some(lead) => split.push(self.led(&host, &name, &lead)),
-                None => rest.push(name),
+            let Some(lead) = self.lead(&name) else {
+                rest.push(name);
+                continue;
+            };
+            // Without a target of its own, the redirect is to the name.
+            let alike = led.iter_mut().find(|(known, _)| lead.to.is_some() && *known == lead);
+            match alike {
+                Some((_, names)) => names.push(name),
+                None => led.push((lead, vec![name])),
             }
+        }
+        let mut split = Vec::new();
+        for (lead, names) in led {
+            let site = names.first().map(|name| self.led(&host, name, &lead));
+            split.extend(site.map(|site| Site { names, ..site }));
         }
         if !rest.is_empty() {
             host.names = rest;
@@ -206,7 +222,8 @@ impl Splitting<'_> {
         for name in &names {
             let lead = self.lead(name);
             // The top level itself answers them alike.
-            if lead == usual && (lead.is_none() || Some(name) == first.as_ref()) {
+            let is_alike = |lead: &Lead| lead.to.is_some() || Some(name) == first.as_ref();
+            if lead == usual && lead.as_ref().is_none_or(is_alike) {
                 continue;
             }
             hosts.push(match lead {
@@ -220,18 +237,20 @@ impl Splitting<'_> {
         if let Some(lead) = usual {
             *top = match lead.to.clone().or(first) {
                 Some(name) => {
-                    let why = format!(
-                        "the redirect of unknown hosts leads to `https://{name}`: Weir has no variables"
-                    );
-                    let (at, shown) = top
-                        .at
-                        .clone()
-                        .unwrap_or((self.nowhere(), "unknown hosts".to_owned()));
-                    self.report.add(
-                        &at,
-                        &format!("https for unknown hosts of {shown}"),
-                        Fate::changed(why),
-                    );
+                    if lead.to.is_none() {
+                        let why = format!(
+                            "the redirect of unknown hosts leads to `https://{name}`: Weir has no variables"
+                        );
+                        let (at, shown) = top
+                            .at
+                            .clone()
+                            .unwrap_or((self.nowhere(), "unknown hosts".to_owned()));
+                        self.report.add(
+                            &at,
+                            &format!("https for unknown hosts of {shown}"),
+                            Fate::changed(why),
+                        );
+                    }
                     self.led(top, &name, &lead)
                 }
                 None => self.refused(top, "unknown hosts", &lead),

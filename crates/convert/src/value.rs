@@ -142,6 +142,17 @@ pub(crate) fn is_program(file: &str) -> bool {
         .any(|suffix| file.ends_with(suffix))
 }
 
+/// Whether a path of the site names a file to send with an error. One without an extension is rarely a file: a program or a
+/// rewrite answers it.
+pub(crate) fn is_page(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    is_site_path(path) && name.contains('.') && !is_program(path)
+}
+
+/// Why a path that is none of [`is_page`] is no error page.
+pub(crate) const NO_PAGE: &str =
+    "an error page of Weir is a file of the site; the converter takes a name without an extension for a program";
+
 /// A time as Weir writes it, from a number with nginx's or Apache's unit. `None`: not a time.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
     let mut total = 0_u64;

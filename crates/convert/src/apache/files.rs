@@ -8,7 +8,7 @@ use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::upstream::address;
-use crate::value::{field, is_site_path, seconds};
+use crate::value::{NO_PAGE, field, is_page, is_site_path, seconds};
 
 /// Reads a directive about field lines; `None` for any other.
 pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -> Option<Fate> {
@@ -254,16 +254,13 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
         }
         "errordocument" => {
             let page = directive.arg(1);
-            match (
-                arg.parse::<u16>(),
-                is_site_path(page) && !page.ends_with(".php"),
-                folder.is_root(),
-            ) {
+            match (arg.parse::<u16>(), is_page(page), folder.is_root()) {
                 (Ok(400..=599), true, true) => {
                     site.error_page(arg, page);
                     Fate::Carried
                 }
-                _ => Fate::missing("an error page of Weir is a file of the site, for the whole host"),
+                (_, false, _) => Fate::missing(NO_PAGE),
+                _ => Fate::missing("an error page of Weir is for an error, and for the whole host"),
             }
         }
         "fallbackresource" if is_site_path(arg) && !arg.ends_with(".php") && folder.is_root() => {

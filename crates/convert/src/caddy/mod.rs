@@ -2,6 +2,7 @@
 //! requests.
 
 mod address;
+mod exclusive;
 mod matcher;
 mod order;
 mod parse;

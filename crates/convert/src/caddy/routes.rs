@@ -3,6 +3,7 @@
 //! Caddy sorts the directives of a site, and so does [`super::order`] where the first one decides. A check of clients that Weir
 //! has no form for closes its paths.
 
+use super::exclusive::{self, Exclusive};
 use super::matcher::{self, HIDDEN, Lost, Matcher, Named};
 use super::order::{self, Matched};
 use super::php;
@@ -33,6 +34,8 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, repo
         serves_all: false,
         confined: Vec::new(),
         lines: Vec::new(),
+        levels: Vec::new(),
+        exclusive: Vec::new(),
         report,
     };
     routes.block(block, &Matcher::everything(), None, true);
@@ -43,6 +46,14 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, repo
     }
     if let (Err(why), Some(first)) = (routes.site.order_access(), block.first()) {
         routes.report.add(&first.at, "access rules", Fate::missing(why));
+    }
+    let added = exclusive::add(&mut routes.site.access, &routes.exclusive);
+    if let (Err(why), Some(first)) = (added, block.first()) {
+        routes.report.add(&first.at, "access rules", Fate::missing(why));
+    }
+    routes.note_left_out();
+    if let Some(first) = block.first() {
+        routes.note_refused_files(&first.at);
     }
 }
 
@@ -118,6 +129,43 @@ fn refuses(directive: &Directive) -> bool {
     }
 }
 
+/// Whether a block answers every request that it gets, so that no directive behind it does.
+fn answers(block: &[Directive]) -> bool {
+    block.iter().any(|one| {
+        let is_for_all = !one.arg(0).starts_with(['/', '@']);
+        // `file_server` with it goes on if there is no file.
+        let goes_on = one.inner().iter().any(|option| option.name == "pass_thru");
+        let is_answer = match one.name.as_str() {
+            "reverse_proxy" | "file_server" | "php_fastcgi" | "respond" | "error" | "abort" => true,
+            "handle" | "route" => answers(one.inner()),
+            _ => false,
+        };
+        is_for_all && is_answer && !goes_on
+    })
+}
+
+/// Whether the arguments `strip_prefix PREFIX` name this one, which may have a slash and a star at its end.
+fn is_prefix(args: &[String], prefix: &str) -> bool {
+    let bare = |text: &str| text.trim_matches('/').to_owned();
+    args.get(1)
+        .is_some_and(|text| bare(text) == bare(prefix.trim_end_matches('*')))
+}
+
+/// The pattern of a block that removes its own prefix from all paths, as `handle_path` does: `uri strip_prefix`.
+fn stripped<'m>(directive: &Directive, matcher: &'m Matcher) -> Option<&'m str> {
+    let [pattern] = matcher.patterns.as_slice() else {
+        return None;
+    };
+    let removes = |one: &Directive| {
+        one.name == "uri" && one.arg(0) == "strip_prefix" && is_prefix(&one.args, pattern)
+    };
+    // Caddy compares some of them with the path before the prefix is removed.
+    let has_path = |one: &Directive| one.args.len() > 1 && one.arg(0).starts_with(['/', '@']);
+    let inner = directive.inner();
+    let is_alike = directive.name == "handle" && pattern.ends_with("/*");
+    (is_alike && inner.iter().any(removes) && !inner.iter().any(has_path)).then_some(pattern.as_str())
+}
+
 /// What follows the reason why a check is lost.
 const DENIED: &str = "the result denies these paths";
 
@@ -162,7 +210,24 @@ struct Routes<'a> {
     serves_all: bool,
     /// File servers for some paths.
     confined: Vec<Confined>,
+    /// The blocks around the directive that is read, from the site inwards.
+    levels: Vec<Level>,
+    /// Access rules that leave out the paths of earlier blocks.
+    exclusive: Vec<Exclusive>,
     report: &'a mut Report,
+}
+
+/// A block that is read.
+#[derive(Default)]
+struct Level {
+    /// Patterns of `handle` and `handle_path` up to here, and whether they answer every request that they get.
+    handled: Vec<(String, bool)>,
+    /// Patterns of redirects up to here.
+    redirected: Vec<String>,
+    /// Whether the directive that is read is one of these two: of them, Caddy runs the first that matches.
+    is_handle: bool,
+    /// That directive.
+    said: Option<(At, String)>,
 }
 
 /// A file server for some paths.
@@ -203,9 +268,13 @@ impl Routes<'_> {
             true => order::sorted(directives, |one| self.matched(one)),
             false => directives.collect(),
         };
-        // Paths of blocks before the one for all others.
-        let mut handled: Vec<String> = Vec::new();
+        self.levels.push(Level::default());
         for directive in sorted {
+            let is_handle = matches!(directive.name.as_str(), "handle" | "handle_path");
+            if let Some(level) = self.levels.last_mut() {
+                level.is_handle = is_handle;
+                level.said = Some((directive.at.clone(), directive.shown()));
+            }
             let (matcher, taken) = match matcher::of(&directive.args, (around, strip), &self.named) {
                 Ok(found) => found,
                 Err(lost) => {
@@ -222,25 +291,34 @@ impl Routes<'_> {
             let args = directive.args.get(taken..).unwrap_or_default();
             match directive.name.as_str() {
                 "handle" | "route" | "handle_path" => {
-                    let prefix = (directive.name == "handle_path").then(|| directive.arg(0));
+                    let prefix = match directive.name.as_str() {
+                        "handle_path" => Some(directive.arg(0)),
+                        _ => stripped(directive, &matcher),
+                    };
                     self.report.add(&directive.at, &directive.shown(), Fate::Carried);
                     let before = self.site.proxies.len();
                     let marks = (self.site.redirects.len(), self.site.secured.len());
                     let is_sorted = directive.name != "route";
                     self.block(directive.inner(), &matcher, prefix.or(strip), is_sorted);
                     let is_always = matcher.conditions.is_always();
+                    let level = self.levels.last_mut();
+                    let handled: &[(String, bool)] = level.as_ref().map_or(&[], |level| &level.handled);
                     let redirects = self.site.redirects.iter_mut().skip(marks.0);
                     let secured = self.site.secured.iter_mut().skip(marks.1);
                     let rules = redirects.chain(secured.map(|(rule, ..)| rule));
-                    for rule in rules.filter(|_| directive.name != "route") {
-                        let paths = handled.iter().filter(|path| **path != rule.from);
+                    for rule in rules.filter(|_| is_handle) {
+                        let paths = handled.iter().map(|(path, _)| path);
+                        let paths = paths.filter(|path| **path != rule.from);
                         let paths =
                             paths.filter(|path| covers(&rule.from, path) && !rule.except.contains(path));
                         let paths: Vec<String> = paths.cloned().collect();
                         rule.except.extend(paths);
                     }
-                    if directive.name != "route" && is_always && !matcher.is_everything() {
-                        handled.extend(matcher.patterns.iter().cloned());
+                    let is_for_all = is_always && matcher.networks.is_none();
+                    if let Some(level) = level.filter(|_| is_handle && is_for_all && !matcher.is_everything()) {
+                        let is_answer = answers(directive.inner());
+                        let patterns = matcher.patterns.iter().cloned();
+                        level.handled.extend(patterns.map(|path| (path, is_answer)));
                     }
                     if self.site.proxies.len() == before && !matcher.is_everything() && is_always {
                         self.own.extend(matcher.patterns.iter().cloned());
@@ -269,11 +347,60 @@ impl Routes<'_> {
                         }
                         fate => fate,
                     };
+                    let is_for_all = matcher.conditions.is_always() && !matcher.is_everything();
+                    if directive.name == "redir"
+                        && is_for_all
+                        && !matches!(fate, Fate::Missing(_))
+                        && let Some(level) = self.levels.last_mut()
+                    {
+                        level.redirected.extend(matcher.patterns.iter().cloned());
+                    }
                     directive.note_all(&fate, self.report);
                 }
             }
         }
+        self.levels.pop();
         (self.named, self.only_paths) = outside;
+    }
+
+    /// Adds an access rule of the directive that is read: it is not about the paths that earlier blocks answer.
+    fn limit(&mut self, rule: Access) {
+        let levels = self.levels.iter();
+        let before = levels.flat_map(|level| {
+            let handled = level.handled.iter();
+            let handled = handled.filter(|(_, is_answer)| level.is_handle || *is_answer);
+            handled.map(|(path, _)| path).chain(&level.redirected)
+        });
+        let is_left_out = |path: &&String| {
+            exclusive::can_leave_out(path) && overlaps(&rule.path, path) && !covers(path, &rule.path)
+        };
+        let except: Vec<String> = before.filter(is_left_out).cloned().collect();
+        if except.is_empty() {
+            return self.site.access.push(rule);
+        }
+        let said = self.levels.last().and_then(|level| level.said.clone());
+        self.exclusive.push(Exclusive { rule, except, said });
+    }
+
+    /// Reports what rules that leave out the paths below a folder leave out besides.
+    fn note_left_out(&mut self) {
+        let rules = self
+            .exclusive
+            .chunk_by(|one, next| (&one.said, &one.except) == (&next.said, &next.except));
+        for one in rules.filter_map(|rules| rules.first()) {
+            let folders: Vec<&str> = one
+                .except
+                .iter()
+                .filter_map(|path| path.strip_suffix("/*"))
+                .collect();
+            if let (Some((at, shown)), false) = (&one.said, folders.is_empty()) {
+                let why = format!(
+                    "not for `{}`, because a rule of Weir for the paths below a folder is also for its name",
+                    folders.join("`, `")
+                );
+                self.report.add(at, shown, Fate::changed(why));
+            }
+        }
     }
 
     /// Reports field lines whose paths in Weir are not those of Caddy, which compares the path of the request before it tries
@@ -325,6 +452,28 @@ impl Routes<'_> {
         }
     }
 
+    /// Reports files that are tried for admitted paths, and refused under their own: Weir compares these with access rules, too.
+    fn note_refused_files(&mut self, at: &At) {
+        let refusal = |path: &str| {
+            let mut rules = self.site.access.iter().filter(|rule| rule.conditions.is_empty());
+            rules
+                .find(|rule| rule.applies_to(path))
+                .filter(|rule| rule.is_for_nobody())
+        };
+        for rule in self.site.tried.iter().filter(|rule| refusal(&rule.path).is_none()) {
+            for file in rule.files.iter().filter(|file| file.starts_with('/')) {
+                if let Some(closed) = refusal(file) {
+                    let why = format!(
+                        "the access rule for `{}` also refuses this file; write one with `allow` for it before that rule",
+                        closed.path
+                    );
+                    let shown = format!("try_files {file} for `{}`", rule.path);
+                    self.report.add(at, &shown, Fate::missing(why));
+                }
+            }
+        }
+    }
+
     /// What the matcher of a directive is about, for Caddy's order.
     fn matched(&self, directive: &Directive) -> Matched {
         match directive.arg(0) {
@@ -341,7 +490,7 @@ impl Routes<'_> {
     fn close(&mut self, matcher: &Matcher) {
         for path in &matcher.patterns {
             match matcher.conditions.is_always() {
-                true => self.site.access.push(Access::nobody(path)),
+                true => self.limit(Access::nobody(path)),
                 false => self.site.refuse(path, &matcher.conditions, 403),
             }
         }
@@ -355,8 +504,9 @@ impl Routes<'_> {
         if !closes {
             return note_lost(directive, &lost.why, self.report);
         }
-        let refusals = lost.patterns.iter().map(|path| Access::nobody(path));
-        self.site.access.extend(refusals);
+        for path in &lost.patterns {
+            self.limit(Access::nobody(path));
+        }
         let why = format!("{}; the result denies `{}`", lost.why, lost.patterns.join("`, `"));
         directive.note_all(&Fate::missing(why), self.report);
     }
@@ -399,7 +549,7 @@ impl Routes<'_> {
             return Fate::open("Weir copies fields under their own names");
         }
         for path in &matcher.patterns {
-            self.site.access.push(Access {
+            self.limit(Access {
                 path: path.clone(),
                 auth: Some((url.clone(), copy.clone())),
                 ..Access::default()
@@ -497,6 +647,9 @@ impl Routes<'_> {
             "templates" => Fate::missing("Weir runs no templates"),
             "metrics" => Fate::missing("the metrics are at `/.weir/metrics`, if `live` admits the client"),
             "vars" | "map" => Fate::missing("Weir has no variables"),
+            "uri" if arg == "strip_prefix" && strip.is_some_and(|prefix| is_prefix(args, prefix)) => {
+                Fate::Carried
+            }
             "uri" if strip.is_none() && arg == "strip_prefix" => {
                 Fate::missing("`strip` of a `[[proxy]]` keeps the part that the star stands for")
             }
@@ -844,7 +997,7 @@ impl Routes<'_> {
         let file = self.users.file(lines);
         let realm = args.get(1).cloned();
         for path in &matcher.patterns {
-            self.site.access.push(Access {
+            self.limit(Access {
                 path: path.clone(),
                 htpasswd: Some(file.clone()),
                 realm: realm.clone(),
@@ -896,7 +1049,7 @@ impl Routes<'_> {
                 Some(networks) if networks.is_outside => rule.allow.clone_from(&networks.networks),
                 Some(networks) => rule.deny.clone_from(&networks.networks),
             }
-            self.site.access.push(rule);
+            self.limit(rule);
         }
         Access::fate_of_refusal(status)
     }

@@ -9,7 +9,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
 use crate::report::At;
-use crate::value::{bytes, field, is_site_path, quote, seconds};
+use crate::value::{NO_PAGE, bytes, field, is_page, quote, seconds};
 
 /// A level.
 #[derive(Clone, Debug, Default)]
@@ -203,8 +203,8 @@ fn error_page(directive: &Directive, site: &mut Site) -> Fate {
         .map(String::as_str)
         .filter(|arg| !arg.starts_with('='))
         .collect();
-    if !is_site_path(page) {
-        return Fate::missing("an error page of Weir is a file of the site");
+    if !is_page(page) {
+        return Fate::missing(NO_PAGE);
     }
     match answer {
         Some("200") if statuses == ["404"] => {

@@ -15,7 +15,7 @@ use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
 use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Server, Site};
-use crate::pattern::{covers, overlaps, pattern};
+use crate::pattern::{covers, meet, overlaps, pattern};
 use crate::regex::Match;
 use crate::report::{At, Report};
 use crate::upstream::set;
@@ -126,8 +126,10 @@ pub(super) fn locations(
             places[index].1.answer_missing(patterns);
         }
     }
+    precede_shorter(&mut places);
     places.sort_by_key(|(_, place)| place.rank());
-    let speak = places.iter().filter(|(directive, _)| says_access(directive));
+    let speaks = |directive: &Directive| says_access(directive) || closed::refuses(directive);
+    let speak = places.iter().filter(|(directive, _)| speaks(directive));
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
     // Paths of locations that no upstream answers.
@@ -146,14 +148,11 @@ pub(super) fn locations(
         let mut rules: Vec<&mut Redirect> = site.redirects.iter_mut().skip(redirects).collect();
         rules.extend(site.secured.iter_mut().skip(secured).map(|(rule, ..)| rule));
         for rule in rules {
-            let paths = stronger
-                .iter()
-                .filter(|path| **path != rule.from && covers(&rule.from, path));
-            let paths: Vec<String> = paths
-                .filter(|path| !rule.except.contains(path))
-                .cloned()
-                .collect();
-            rule.except.extend(paths);
+            for path in stronger.iter().flat_map(|path| meet(&rule.from, path)) {
+                if path != rule.from && !rule.except.contains(&path) {
+                    rule.except.push(path);
+                }
+            }
         }
         let falls_back = directive.inner().iter().any(|one| {
             one.name == "try_files" && one.args.last().is_some_and(|last| has_upstream(block, last))
@@ -176,6 +175,25 @@ pub(super) fn locations(
     cx.said = outside;
     lines::note(block, &places, around, cx.report);
     own
+}
+
+/// Puts prefixes before shorter ones with `^~`, unless an expression is stronger for some of their paths: the result has one
+/// order for all paths.
+fn precede_shorter(places: &mut [(&Directive, Place)]) {
+    let preferred = places.iter().filter(|(_, place)| place.is_preferred());
+    let preferred: Vec<String> = preferred.flat_map(|(_, place)| place.patterns.clone()).collect();
+    let expressions = places.iter().filter(|(_, place)| place.is_expression());
+    let expressions: Vec<Vec<String>> = expressions.map(|(_, place)| place.patterns.clone()).collect();
+    for (_, place) in places.iter_mut().filter(|(_, place)| place.is_plain()) {
+        let [path] = place.patterns.as_slice() else { continue };
+        let is_longer = preferred.iter().any(|wide| wide != path && covers(wide, path));
+        // One without patterns may match any path.
+        let may_match =
+            |patterns: &Vec<String>| patterns.is_empty() || patterns.iter().any(|one| overlaps(one, path));
+        if is_longer && !expressions.iter().any(may_match) {
+            place.precede_shorter();
+        }
+    }
 }
 
 /// Whether a location says something about access itself.
@@ -341,13 +359,51 @@ fn location(
     // Access of this level, over the one around it: behind the rules of locations in it, as the first rule decides. What another
     // location says about wider paths does not hold here.
     let is_wider = |path: &String| cx.said.iter().any(|wide| wide != path && covers(wide, path));
-    if said.access.is_said() || (around.access.is_said() && place.patterns.iter().any(is_wider)) {
+    let is_around = |path: &String| cx.said.iter().any(|narrow| narrow != path && covers(path, narrow));
+    let is_below_wider = place.patterns.iter().any(is_wider);
+    if said.access.is_said() || (around.access.is_said() && is_below_wider) {
         let access = said.access.over(&around.access);
         for path in &place.patterns {
             site.access.push(access.rule(path));
         }
+    } else if is_below_wider && !closed::refuses(block) {
+        // The patterns of an expression may be wider than it.
+        // Those of longer prefixes come behind the rules of one with `^~` if they are weaker than expressions.
+        let is_exact = place.prefix.is_some() && !(place.is_preferred() && place.patterns.iter().any(is_around));
+        let rules = is_exact.then(|| admitted(&place.patterns, &cx.said)).flatten();
+        match rules {
+            Some(rules) => site.access.extend(rules),
+            None => {
+                let why = "the access rule of a wider location also holds here; a rule with `allow = \"all\"` before it \
+                           admits everyone";
+                cx.report.add(&block.at, &block.shown(), Fate::changed(why));
+            }
+        }
     }
     inner
+}
+
+/// Rules that admit everyone to the paths of a location, which says nothing about access, before those of wider ones. `said`:
+/// the patterns of locations that do. `None`: they would admit to the paths of others.
+fn admitted(patterns: &[String], said: &[String]) -> Option<Vec<Access>> {
+    let mut rules = Vec::new();
+    for path in patterns {
+        if !path.contains('*') {
+            // Nothing is below a file, so what other locations say about that is refused to everyone.
+            let below = format!("{}/*", path.trim_end_matches('/'));
+            if said.iter().any(|wide| covers(wide, &below)) {
+                return None;
+            }
+            let shared = said.iter().flat_map(|wide| meet(wide, &below));
+            rules.extend(shared.map(|path| Access::nobody(&path)));
+        }
+        rules.push(Access {
+            path: path.clone(),
+            allow: vec!["all".to_owned()],
+            ..Access::default()
+        });
+    }
+    Some(rules)
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {

@@ -161,6 +161,17 @@ impl Place {
         self.rank
     }
 
+    /// Puts a prefix before the shorter ones that are stronger than expressions (`^~`): nginx takes the longest prefix, and asks
+    /// only then whether expressions are stronger.
+    pub(super) fn precede_shorter(&mut self) {
+        self.rank.0 = 1;
+    }
+
+    /// Whether the location is a prefix that is weaker than expressions.
+    pub(super) fn is_plain(&self) -> bool {
+        self.rank.0 == 3 && self.prefix.is_some()
+    }
+
     /// Whether the location is an expression.
     pub(super) fn is_expression(&self) -> bool {
         self.rank.0 == 2
