@@ -71,9 +71,7 @@ fn gather() -> Facts {
             .or_else(|| read("/sys/fs/cgroup/unified/cgroup.controllers")),
         own_groups: read("/proc/self/cgroup"),
         perf_paranoid: read("/proc/sys/kernel/perf_event_paranoid"),
-        tracepoints: ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-            .iter()
-            .any(|folder| read(&format!("{folder}/available_tracers")).is_some()),
+        tracepoints: profiler::finds_tracepoints(),
         ptrace_scope: read("/proc/sys/kernel/yama/ptrace_scope"),
         congestion_available: read("/proc/sys/net/ipv4/tcp_available_congestion_control"),
         congestion_allowed: read("/proc/sys/net/ipv4/tcp_allowed_congestion_control"),

@@ -207,6 +207,11 @@ trait Tracer {
     fn waits(&self) -> bool;
 }
 
+/// Whether this process can look up the tracepoints of system calls, the first need of [`Means::Tracepoints`].
+pub fn finds_tracepoints() -> bool {
+    tracepoints::ids().is_ok()
+}
+
 /// Watches until the target ends, this long has passed, or SIGINT or SIGTERM comes. Delivers every event; those of one
 /// thread are in order of time. `started` is called when the watching begins, with its instant, and `is_over` at each
 /// turn after that: it ends the watching as well. Only for a process with one thread.
