@@ -152,7 +152,7 @@ fn parse_list(list: &str) -> Option<Vec<usize>> {
 
 /// # Errors
 /// The system's, if tracefs is neither readable nor to be mounted.
-pub(crate) fn ids() -> io::Result<Ids> {
+pub(super) fn ids() -> io::Result<Ids> {
     let mut refusal = None;
     for folder in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
         let id = |name: &str| {
