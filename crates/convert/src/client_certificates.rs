@@ -60,7 +60,7 @@ fn note(site: &Site, file: &str, why: &str, report: &mut Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Access;
+    use crate::access::Access;
 
     fn site(certificate: Certificate, authorities: &str) -> Site {
         Site {

@@ -5,6 +5,7 @@
 //! the caller passes [`Files`], which reads includes. It does not know the types of the crate `server`; the caller checks
 //! the result with them.
 
+mod access;
 mod access_log;
 mod apache;
 mod caddy;

@@ -38,7 +38,7 @@ fn note(site: &Site, file: &str, report: &mut Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Access;
+    use crate::access::Access;
 
     #[test]
     fn a_site_of_this_machine_is_not_public() {

@@ -136,7 +136,8 @@ fn answers_all(site: &Site) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Access, Proxy, Redirect};
+    use crate::access::Access;
+    use crate::model::{Proxy, Redirect};
 
     fn proxy(path: &str, keys: &[(&str, &str)], except: &[&str]) -> Site {
         let keys = keys

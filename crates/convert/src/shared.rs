@@ -1,8 +1,9 @@
 //! Settings that Weir has for the whole server, and other servers for each site: timeouts, limits, the networks of proxies. The
 //! result has those on which all sites agree. Others are reported with the values of the sites, and what relies on them is closed.
 
+use crate::access::Access;
 use crate::fate::Fate;
-use crate::model::{Access, Server, Site};
+use crate::model::{Server, Site};
 use crate::report::{At, Report};
 use crate::rootless::redirects_all;
 use core::fmt::Write as _;

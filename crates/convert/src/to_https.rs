@@ -2,8 +2,9 @@
 //! answers in cleartext, or some paths do, each site that redirects has a redirect of its own with the condition `scheme http`.
 //! Decides which of the two the result has, and what the sites with TLS answer in cleartext.
 
+use crate::access::Access;
 use crate::fate::Fate;
-use crate::model::{Access, Cleartext, HOSTS_MAX, Lead, Redirect, Server, Site};
+use crate::model::{Cleartext, HOSTS_MAX, Lead, Redirect, Server, Site};
 use crate::pattern::{covers, meet, overlaps};
 use crate::report::{At, Report};
 use crate::value::quote;
@@ -192,7 +193,9 @@ impl Splitting<'_> {
                 continue;
             };
             // Without a target of its own, the redirect is to the name.
-            let alike = led.iter_mut().find(|(known, _)| lead.to.is_some() && *known == lead);
+            let alike = led
+                .iter_mut()
+                .find(|(known, _)| lead.to.is_some() && *known == lead);
             match alike {
                 Some((_, names)) => names.push(name),
                 None => led.push((lead, vec![name])),

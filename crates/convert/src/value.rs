@@ -150,8 +150,7 @@ pub(crate) fn is_page(path: &str) -> bool {
 }
 
 /// Why a path that is none of [`is_page`] is no error page.
-pub(crate) const NO_PAGE: &str =
-    "an error page of Weir is a file of the site; the converter takes a name without an extension for a program";
+pub(crate) const NO_PAGE: &str = "an error page of Weir is a file of the site; the converter takes a name without an extension for a program";
 
 /// A time as Weir writes it, from a number with nginx's or Apache's unit. `None`: not a time.
 pub(crate) fn seconds(text: &str) -> Option<u64> {

@@ -1,8 +1,9 @@
 //! The model as TOML: keys of the top level, its site, listeners, hosts. Decides order and spelling only.
 
+use crate::access::Access;
 use crate::fate::Fate;
 use crate::logs;
-use crate::model::{Access, Limit, Mount, Proxy, Server, Site};
+use crate::model::{Limit, Mount, Proxy, Server, Site};
 use crate::report::Report;
 use crate::rootless;
 use crate::value::{list, quote};

@@ -2,10 +2,11 @@
 
 use super::networks;
 use super::site::Folder;
+use crate::access::Access;
 use crate::condition::Sets;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Access, Site};
+use crate::model::Site;
 use crate::report::Report;
 
 /// What the lines of one level say, until its end.

@@ -1,10 +1,11 @@
 //! How files are sent, and where they are: field lines, types, indexes, scripts and redirects of a level.
 
 use super::site::{self, Folder};
+use crate::access::Access;
 use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
-use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Site};
+use crate::model::{HeaderRule, Mount, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::upstream::address;

@@ -10,11 +10,12 @@ mod rewrite;
 mod site;
 mod upstream;
 
+use crate::access::Access;
 use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Access, Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Server, Site};
+use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::shared::TRUSTED;
 use crate::to_https;

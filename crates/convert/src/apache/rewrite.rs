@@ -1,11 +1,12 @@
 //! `RewriteRule` and its conditions: redirects, https, refused paths, files that are tried. Rules that do more are reported.
 
 use super::condition::{self, Asked};
+use crate::access::Access;
 use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{Access, Redirect, Site};
+use crate::model::{Redirect, Site};
 use crate::pattern::is_target;
 use crate::regex::{self, Match, Read};
 use crate::report::At;

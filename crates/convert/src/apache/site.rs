@@ -3,10 +3,11 @@
 use super::access::{self, Level};
 use super::rewrite::{self, Wishes};
 use super::{files, plain, upstream};
+use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{Access, Proxy, Site};
+use crate::model::{Proxy, Site};
 use crate::pattern::pattern;
 use crate::regex::{self};
 use crate::report::Report;

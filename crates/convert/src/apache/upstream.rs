@@ -1,9 +1,10 @@
 //! `ProxyPass` and its parameters, `ProxyTimeout`, and `RequestHeader` for upstreams.
 
 use super::site::Folder;
+use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Access, Proxy, Site};
+use crate::model::{Proxy, Site};
 use crate::pattern::pattern;
 use crate::upstream::{self, set};
 use crate::value::{field, quote};

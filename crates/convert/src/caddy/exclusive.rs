@@ -1,7 +1,7 @@
 //! Access rules of blocks of which one answers a request, the first that matches: a rule in a later one is not about the paths
 //! of the earlier ones.
 
-use crate::model::Access;
+use crate::access::Access;
 use crate::pattern::{covers, meet, overlaps};
 use crate::report::At;
 

@@ -11,11 +11,12 @@ mod proxy;
 mod routes;
 mod users;
 
+use crate::access::Access;
 use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
-use crate::model::{Access, Cleartext, HOSTS_MAX, Lead, Server, Site};
+use crate::model::{Cleartext, HOSTS_MAX, Lead, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::to_https;
 use crate::value::{bytes, network, quote, seconds};

@@ -78,7 +78,7 @@ pub(super) fn read(
     }
     if rule.upstreams.is_empty() {
         for path in &matcher.patterns {
-            site.access.push(crate::model::Access::nobody(path));
+            site.access.push(crate::access::Access::nobody(path));
         }
         let why = match failures.is_empty() {
             true => "no upstream is named here".to_owned(),

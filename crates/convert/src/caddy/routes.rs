@@ -9,10 +9,11 @@ use super::order::{self, Matched};
 use super::php;
 use super::proxy;
 use super::users::{self, Users};
+use crate::access::Access;
 use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Access, HeaderRule, Mount, Redirect, Site};
+use crate::model::{HeaderRule, Mount, Redirect, Site};
 use crate::pattern::{covers, is_target, overlaps};
 use crate::report::{At, Report};
 use crate::value::{field, is_program, is_site_path};
@@ -156,9 +157,8 @@ fn stripped<'m>(directive: &Directive, matcher: &'m Matcher) -> Option<&'m str> 
     let [pattern] = matcher.patterns.as_slice() else {
         return None;
     };
-    let removes = |one: &Directive| {
-        one.name == "uri" && one.arg(0) == "strip_prefix" && is_prefix(&one.args, pattern)
-    };
+    let removes =
+        |one: &Directive| one.name == "uri" && one.arg(0) == "strip_prefix" && is_prefix(&one.args, pattern);
     // Caddy compares some of them with the path before the prefix is removed.
     let has_path = |one: &Directive| one.args.len() > 1 && one.arg(0).starts_with(['/', '@']);
     let inner = directive.inner();
@@ -315,7 +315,8 @@ impl Routes<'_> {
                         rule.except.extend(paths);
                     }
                     let is_for_all = is_always && matcher.networks.is_none();
-                    if let Some(level) = level.filter(|_| is_handle && is_for_all && !matcher.is_everything()) {
+                    if let Some(level) = level.filter(|_| is_handle && is_for_all && !matcher.is_everything())
+                    {
                         let is_answer = answers(directive.inner());
                         let patterns = matcher.patterns.iter().cloned();
                         level.handled.extend(patterns.map(|path| (path, is_answer)));
@@ -460,7 +461,12 @@ impl Routes<'_> {
                 .find(|rule| rule.applies_to(path))
                 .filter(|rule| rule.is_for_nobody())
         };
-        for rule in self.site.tried.iter().filter(|rule| refusal(&rule.path).is_none()) {
+        for rule in self
+            .site
+            .tried
+            .iter()
+            .filter(|rule| refusal(&rule.path).is_none())
+        {
             for file in rule.files.iter().filter(|file| file.starts_with('/')) {
                 if let Some(closed) = refusal(file) {
                     let why = format!(

@@ -19,18 +19,30 @@ fn decision(found: &Conversion, path: &str) -> String {
 }
 
 fn caddy(body: &str) -> Conversion {
-    converted(Dialect::Caddy, &format!("http://a.test {{\nroot * /srv\n{body}\n}}\n"))
+    converted(
+        Dialect::Caddy,
+        &format!("http://a.test {{\nroot * /srv\n{body}\n}}\n"),
+    )
 }
 
 #[test]
 fn a_block_for_all_other_paths_refuses_only_these() {
-    for refusal in ["handle {\nrespond 404\n}", "handle {\nrespond * 404\n}", "respond 404"] {
+    for refusal in [
+        "handle {\nrespond 404\n}",
+        "handle {\nrespond * 404\n}",
+        "respond 404",
+    ] {
         let found = caddy(&format!(
             "handle /pub/* {{\nfile_server\n}}\nhandle_path /api/* {{\nreverse_proxy app:80\n}}\n\
              handle /robots.txt {{\nfile_server\n}}\n{refusal}"
         ));
         for path in ["/pub/a", "/pub/b/c", "/api/x", "/robots.txt"] {
-            assert_eq!(decision(&found, path), "allow = [\"all\"]", "{path}: {}", found.toml);
+            assert_eq!(
+                decision(&found, path),
+                "allow = [\"all\"]",
+                "{path}: {}",
+                found.toml
+            );
         }
         for path in ["/", "/a", "/pubs", "/robots.txt/a", "/robots.txts"] {
             assert_eq!(
@@ -56,7 +68,12 @@ fn checks_around_all_blocks_stay() {
     );
     let asked = decision(&found, "/pub/a");
     assert!(asked.contains("htpasswd"), "{asked} {}", found.toml);
-    assert_eq!(decision(&found, "/pub/in/a"), "deny = [\"all\"]", "{}", found.toml);
+    assert_eq!(
+        decision(&found, "/pub/in/a"),
+        "deny = [\"all\"]",
+        "{}",
+        found.toml
+    );
     assert_eq!(
         decision(&found, "/a"),
         "deny = [\"all\"]; status = 404",
@@ -126,8 +143,14 @@ fn a_block_that_may_not_answer_leaves_nothing_out() {
 #[test]
 fn a_block_that_removes_its_prefix_is_a_mount() {
     for (block, is_mount) in [
-        ("handle /x/* {\nuri strip_prefix /x\nroot * /mnt/x\nfile_server\n}", true),
-        ("handle /x/* {\nuri strip_prefix /y\nroot * /mnt/x\nfile_server\n}", false),
+        (
+            "handle /x/* {\nuri strip_prefix /x\nroot * /mnt/x\nfile_server\n}",
+            true,
+        ),
+        (
+            "handle /x/* {\nuri strip_prefix /y\nroot * /mnt/x\nfile_server\n}",
+            false,
+        ),
         (
             "handle /x/* {\nuri strip_prefix /x\nheader /x/a X-A 1\nroot * /mnt/x\nfile_server\n}",
             false,
@@ -144,7 +167,10 @@ fn a_block_that_removes_its_prefix_is_a_mount() {
 }
 
 fn nginx(body: &str) -> Conversion {
-    converted(Dialect::Nginx, &format!("server {{ listen 80; root /srv;\n{body}\n}}\n"))
+    converted(
+        Dialect::Nginx,
+        &format!("server {{ listen 80; root /srv;\n{body}\n}}\n"),
+    )
 }
 
 #[test]
@@ -155,7 +181,12 @@ fn a_location_asks_for_nothing_that_only_a_wider_one_asks_for() {
          location ^~ /all/ { expires 1d; }\nlocation ~ \\.gif$ { expires 1d; }",
     );
     for path in ["/pub/a", "/x.zip", "/all/a.zip", "/all/a"] {
-        assert_eq!(decision(&found, path), "allow = [\"all\"]", "{path}: {}", found.toml);
+        assert_eq!(
+            decision(&found, path),
+            "allow = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
     }
     for path in ["/a.zip", "/pub/a.zip", "/x.zip/a.zip"] {
         assert!(
@@ -174,7 +205,12 @@ fn a_location_asks_for_nothing_that_only_a_wider_one_asks_for() {
 fn an_exact_location_opens_nothing_below_it() {
     let found = nginx("location /in { deny all; }\nlocation = /in { expires 1d; }");
     for path in ["/in", "/in/a"] {
-        assert_eq!(decision(&found, path), "deny = [\"all\"]", "{path}: {}", found.toml);
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
     }
     check_fates(&found, &[(3, "changed", "a wider location also holds here")]);
 }

@@ -1,9 +1,9 @@
 //! `allow`, `deny`, `auth_basic`, `auth_request` and `satisfy` of one level, and the rule that they become. If a check cannot be
 //! carried over, the rule admits nobody.
 
+use crate::access;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model;
 use crate::value::{contains, network};
 use std::collections::BTreeMap;
 
@@ -179,7 +179,7 @@ impl Access {
     }
 
     /// The rule for a path.
-    pub(super) fn rule(&self, path: &str) -> model::Access {
+    pub(super) fn rule(&self, path: &str) -> access::Access {
         let mut networks: Vec<(bool, &str)> = Vec::new();
         for (admits, network) in self.networks.iter().flatten() {
             // In nginx, the first line that is about a client decides; in Weir, the longest prefix.
@@ -215,7 +215,7 @@ impl Access {
         allow.dedup();
         let any = any && !allow.is_empty();
         if is_lost && !any {
-            return model::Access::nobody(path);
+            return access::Access::nobody(path);
         }
         let said = |source: Option<&Source>| match source {
             Some(Source::At(text)) if !is_lost => Some(text.clone()),
@@ -226,7 +226,7 @@ impl Access {
         if allow.is_empty() && deny.is_empty() && htpasswd.is_none() && auth.is_none() {
             allow.push("all".to_owned());
         }
-        model::Access {
+        access::Access {
             conditions: Vec::new(),
             path: path.to_owned(),
             allow,

@@ -1,10 +1,11 @@
 //! `if` with a condition that rules of Weir can have, around a redirect or a refusal.
 
 use super::goal::{self, Goal, Variables};
+use crate::access::Access;
 use crate::condition::{self, Compared, Sets};
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Access, Redirect, Site};
+use crate::model::{Redirect, Site};
 use crate::regex::Match;
 use crate::report::Report;
 

@@ -9,12 +9,13 @@ use super::lines;
 use super::place::{Place, passes_to_fastcgi};
 use super::plain;
 use super::upstream::{self, Groups};
+use crate::access::Access;
 use crate::confinement;
 use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{Access, HeaderRule, Mount, Proxy, Redirect, Server, Site};
+use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site};
 use crate::pattern::{covers, meet, overlaps, pattern};
 use crate::regex::Match;
 use crate::report::{At, Report};
@@ -185,7 +186,9 @@ fn precede_shorter(places: &mut [(&Directive, Place)]) {
     let expressions = places.iter().filter(|(_, place)| place.is_expression());
     let expressions: Vec<Vec<String>> = expressions.map(|(_, place)| place.patterns.clone()).collect();
     for (_, place) in places.iter_mut().filter(|(_, place)| place.is_plain()) {
-        let [path] = place.patterns.as_slice() else { continue };
+        let [path] = place.patterns.as_slice() else {
+            continue;
+        };
         let is_longer = preferred.iter().any(|wide| wide != path && covers(wide, path));
         // One without patterns may match any path.
         let may_match =
@@ -359,7 +362,11 @@ fn location(
     // Access of this level, over the one around it: behind the rules of locations in it, as the first rule decides. What another
     // location says about wider paths does not hold here.
     let is_wider = |path: &String| cx.said.iter().any(|wide| wide != path && covers(wide, path));
-    let is_around = |path: &String| cx.said.iter().any(|narrow| narrow != path && covers(path, narrow));
+    let is_around = |path: &String| {
+        cx.said
+            .iter()
+            .any(|narrow| narrow != path && covers(path, narrow))
+    };
     let is_below_wider = place.patterns.iter().any(is_wider);
     if said.access.is_said() || (around.access.is_said() && is_below_wider) {
         let access = said.access.over(&around.access);
@@ -369,7 +376,8 @@ fn location(
     } else if is_below_wider && !closed::refuses(block) {
         // The patterns of an expression may be wider than it.
         // Those of longer prefixes come behind the rules of one with `^~` if they are weaker than expressions.
-        let is_exact = place.prefix.is_some() && !(place.is_preferred() && place.patterns.iter().any(is_around));
+        let is_exact =
+            place.prefix.is_some() && !(place.is_preferred() && place.patterns.iter().any(is_around));
         let rules = is_exact.then(|| admitted(&place.patterns, &cx.said)).flatten();
         match rules {
             Some(rules) => site.access.extend(rules),
