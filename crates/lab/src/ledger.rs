@@ -283,8 +283,10 @@ impl Study {
                 World::Measured => measured,
                 world => views.get(&world).filter(fails),
             };
+            // An explanation that no run tests is told as such below.
+            let is_told = of_world.is_empty() && !claim.supposed.is_empty();
             if is_open
-                && !of_world.is_empty()
+                && !is_told
                 && let Some(view) = view
             {
                 let place = if world == World::Measured {
@@ -309,6 +311,7 @@ impl Study {
         let suspects = claim.read_causes().unwrap_or_default();
         let read = |one: &crate::plan::Suspects<'_>| Counterfactual {
             off: one.off.to_vec(),
+            of_document: one.of_document,
             world: one.world,
             view: View::of(&one.premise, &one.rules, &self.known, &self.planned, one.world),
         };

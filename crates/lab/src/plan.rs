@@ -311,6 +311,10 @@ pub struct Cause {
     /// The features or conditions, each with how it was switched off: `tail-loss probes (tcp_early_retrans=0)`. The smallest
     /// set without which the claim holds is its cause.
     pub off: Vec<String>,
+    /// Whether one of them is a condition that the document had, too, such as its line of 10 Mbit/s. Without it, the claim may
+    /// hold, but it cannot be what is different today.
+    #[serde(default)]
+    pub of_document: bool,
     /// The world in which they were switched off.
     #[serde(default = "measured")]
     pub world: World,
@@ -334,6 +338,8 @@ fn measured() -> World {
 pub struct Suspects<'p> {
     /// The features that are switched off.
     pub off: &'p [String],
+    /// Whether one of them is a condition of the document.
+    pub of_document: bool,
     /// The world of these arms.
     pub world: World,
     /// The claim's premises for these arms.
@@ -382,6 +388,7 @@ impl Claim {
                 };
                 Ok(Suspects {
                     off: &cause.off,
+                    of_document: cause.of_document,
                     world: cause.world,
                     premise: rewritten(&premise),
                     rules: if cause.rules.is_empty() {

@@ -222,7 +222,7 @@ pub fn pictures(material: &Material<'_>) -> Vec<(String, String)> {
     let mut all = vec![("ledger".to_owned(), verdicts(material))];
     for study in material.studies {
         for (name, one) in named_pictures(study) {
-            if let Some((svg, _)) = picture::draw(study, one, &one.title) {
+            if let Some((svg, _)) = picture::draw(study, &one, &one.title) {
                 all.push((name, svg));
             }
         }
@@ -272,9 +272,10 @@ fn document(plan: &Plan) -> String {
     }
 }
 
-/// The pictures of a plan with unique file names.
-fn named_pictures(study: &Study) -> Vec<(String, &Picture)> {
-    let mut named: Vec<(String, &Picture)> = Vec::new();
+/// The pictures of a plan with unique file names. If a picture is drawn for several worlds, the names of all but the first end
+/// with the world.
+fn named_pictures(study: &Study) -> Vec<(String, Picture)> {
+    let mut named: Vec<(String, Picture)> = Vec::new();
     for one in &study.plan.pictures {
         let title = one
             .title
@@ -284,7 +285,14 @@ fn named_pictures(study: &Study) -> Vec<(String, &Picture)> {
         if named.iter().any(|(other, _)| *other == name) {
             name = format!("{name}-{}", named.len() + 1);
         }
-        named.push((name, one));
+        for (place, side) in picture::by_world(study, one).into_iter().enumerate() {
+            let world = side.worlds.first().map_or("", |world| world.name());
+            let name = match place {
+                0 => name.clone(),
+                _ => format!("{name}-{world}"),
+            };
+            named.push((name, side));
+        }
     }
     named
 }

@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Counterfactual {
     /// The features or conditions that were switched off.
     pub off: Vec<String>,
+    /// Whether one of them is a condition that the document had, too: it cannot be what is different today.
+    pub of_document: bool,
     /// The world of the results.
     pub world: World,
     /// The results; `None` if it has not been run.
@@ -47,36 +49,77 @@ impl Counterfactual {
     }
 }
 
-/// The smallest sets for which `holds` is true, in words; `None` if there is none.
-fn smallest(all: &[Counterfactual], holds: impl Fn(&Counterfactual) -> Option<bool>) -> Option<String> {
+/// The smallest sets for which `holds` is true, in words; `None` if there is none. `all`: those that may be named. `planned`:
+/// all of the plan.
+fn smallest(
+    all: &[&Counterfactual],
+    planned: &[Counterfactual],
+    holds: impl Fn(&Counterfactual) -> Option<bool>,
+) -> Option<String> {
     let flips = || all.iter().filter(|one| holds(one) == Some(true));
     let size = flips().map(|one| one.off.len()).min()?;
     let is_missing = |one: &Counterfactual| one.off.len() < size && holds(one).is_none();
-    let caveat = if all.iter().any(is_missing) {
+    let is_smallest = |one: &Counterfactual| {
+        one.off.len() == 1
+            || one
+                .off
+                .iter()
+                .all(|left| has_set_without(planned, &one.off, left))
+    };
+    let chosen: Vec<&&Counterfactual> = flips().filter(|one| one.off.len() == size).collect();
+    let caveat = if planned.iter().any(is_missing) {
         " (smaller sets have not been run)"
+    } else if !chosen.iter().all(|one| is_smallest(one)) {
+        " (not every smaller set was tested)"
     } else {
         ""
     };
-    let names: Vec<String> = flips()
-        .filter(|one| one.off.len() == size)
+    let names: Vec<String> = chosen
+        .iter()
         .map(|one| format!("{}{}", one.name(), one.mark()))
         .collect();
     Some(names.join(", or without ") + caveat)
 }
 
-/// The smallest set of features without which the claim holds. If there is none, the set for each rule that fails.
+/// Whether the plan has the set that lacks one of these features.
+fn has_set_without(planned: &[Counterfactual], off: &[String], left: &String) -> bool {
+    planned.iter().any(|one| {
+        let is_within = |name: &String| name != left && off.contains(name);
+        one.off.len() + 1 == off.len() && one.off.iter().all(is_within)
+    })
+}
+
+/// The smallest set of features without which the claim holds. If there is none, the set for each rule that fails. A condition of
+/// the document without which it holds is named as such.
 pub(super) fn named(measured: &View, all: &[Counterfactual]) -> String {
-    if let Some(names) = smallest(all, Counterfactual::holds) {
+    let (conditions, features): (Vec<&Counterfactual>, Vec<&Counterfactual>) =
+        all.iter().partition(|one| one.of_document);
+    if let Some(names) = smallest(&features, all, Counterfactual::holds) {
         return format!("Cause: the claim holds without {names}");
     }
-    let is_run = all.iter().all(|one| one.holds().is_some());
-    if !is_run && all.iter().all(|one| one.view.is_none()) {
+    let unknown = unknown(measured, &features, all);
+    match smallest(&conditions, all, Counterfactual::holds) {
+        Some(names) => {
+            format!("{unknown}. Condition: the claim holds without {names}, which the document had")
+        }
+        None => unknown,
+    }
+}
+
+/// That no set is enough, and which one each rule needs.
+fn unknown(measured: &View, features: &[&Counterfactual], planned: &[Counterfactual]) -> String {
+    if planned.is_empty() {
+        return "Cause not tested: the plan has no counterfactual".to_owned();
+    }
+    if planned.iter().all(|one| one.view.is_none()) {
         return "Cause not tested: no counterfactual has been run".to_owned();
     }
-    let whole = if is_run {
-        "Cause unknown: the claim holds in no tested counterfactual"
-    } else {
-        "Cause unknown: some counterfactuals have not been run"
+    let is_run = features.iter().all(|one| one.holds().is_some());
+    let whole = match (is_run, planned.len() - features.len()) {
+        _ if features.is_empty() => "Cause not tested: only conditions of the document were changed",
+        (true, 0) => "Cause unknown: the claim holds in no tested counterfactual",
+        (true, _) => "Cause unknown: no tested feature is enough",
+        (false, _) => "Cause unknown: some counterfactuals have not been run",
     };
     let failing = measured
         .met
@@ -85,10 +128,12 @@ pub(super) fn named(measured: &View, all: &[Counterfactual]) -> String {
         .filter(|(_, met)| **met == Some(false));
     let parts: Vec<String> = failing
         .filter(|_| measured.met.len() > 1)
-        .map(|(rule, _)| match smallest(all, |one| one.meets(rule)) {
-            Some(names) => format!("rule {} holds without {names}", rule + 1),
-            None => format!("rule {} in none", rule + 1),
-        })
+        .map(
+            |(rule, _)| match smallest(features, planned, |one| one.meets(rule)) {
+                Some(names) => format!("rule {} holds without {names}", rule + 1),
+                None => format!("rule {} in none", rule + 1),
+            },
+        )
         .collect();
     match parts.as_slice() {
         [] => whole.to_owned(),
@@ -121,6 +166,7 @@ mod tests {
     fn the_smallest_set_is_named_wherever_the_plan_has_it() {
         let without = |off: &[&str], premise: bool, met: &[bool]| Counterfactual {
             off: off.iter().map(|name| (*name).to_owned()).collect(),
+            of_document: off.contains(&"D"),
             world: World::Measured,
             view: Some(view(premise, met)),
         };
@@ -131,6 +177,7 @@ mod tests {
         };
         let not_run = || Counterfactual {
             off: vec!["C".to_owned()],
+            of_document: false,
             world: World::Measured,
             view: None,
         };
@@ -149,7 +196,7 @@ mod tests {
                     without(&["A", "B", "C"], true, &[true, true]),
                     without(&["A"], false, &[true, true]),
                 ],
-                "Cause: the claim holds without A, B and C",
+                "Cause: the claim holds without A, B and C (not every smaller set was tested)",
             ),
             (
                 vec![
@@ -160,7 +207,24 @@ mod tests {
             ),
             (
                 vec![barely("A"), without(&["B", "C"], true, &[true, true])],
-                "Cause: the claim holds without B and C",
+                "Cause: the claim holds without B and C (not every smaller set was tested)",
+            ),
+            (
+                vec![
+                    without(&["A", "B"], true, &[true, true]),
+                    without(&["B"], true, &[true, false]),
+                    without(&["A"], true, &[true, false]),
+                ],
+                "Cause: the claim holds without A and B",
+            ),
+            // A condition of the document is no cause, alone or with others.
+            (
+                vec![
+                    without(&["D"], true, &[true, true]),
+                    without(&["A"], true, &[true, false]),
+                ],
+                "Cause unknown: no tested feature is enough; rule 1 holds without A; rule 2 in none. Condition: the claim holds \
+                 without D, which the document had",
             ),
             (
                 vec![

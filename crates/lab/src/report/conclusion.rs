@@ -39,7 +39,12 @@ pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
         };
         // Sentences on the protocols since are about this machine: their simulation is not of another time.
         let told = then.filter(|_| !study.is_since());
-        all.push(one.says(told, now).map_or_else(general, str::to_owned));
+        let mut text = one.says(told, now).map_or_else(general, str::to_owned);
+        let is_presumed = claims.iter().any(|entry| entry.verdict == Verdict::Assumed);
+        if told == Some(true) && is_presumed && !text.contains("assum") {
+            text.push_str(" The simulation of then presumes it.");
+        }
+        all.push(text);
     }
     if let [others @ .., last] = undecided.as_slice() {
         let others = match others {

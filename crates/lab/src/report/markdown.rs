@@ -279,7 +279,7 @@ fn each(material: &Material<'_>, entry: &Entry) -> String {
 /// The pictures beside the report.
 fn pictures(text: &mut String, study: &Study) {
     for (name, one) in named_pictures(study) {
-        let Some((_, worlds)) = picture::draw(study, one, "") else {
+        let Some((_, worlds)) = picture::draw(study, &one, "") else {
             continue;
         };
         let worlds: Vec<&str> = worlds.iter().map(|world| world.name()).collect();

@@ -46,6 +46,23 @@ impl Curve<'_> {
     }
 }
 
+/// The picture for each of its worlds that has data, if one drawing shows only one of them: the preferred world first.
+pub(super) fn by_world(study: &Study, picture: &Picture) -> Vec<Picture> {
+    if picture.series == "world" {
+        return vec![picture.clone()];
+    }
+    let has_data = |world: &&World| !groups(study, picture, **world).is_empty();
+    let each = picture.worlds.iter().filter(has_data).map(|world| Picture {
+        worlds: vec![*world],
+        ..picture.clone()
+    });
+    let all: Vec<Picture> = each.collect();
+    match all.is_empty() {
+        true => vec![picture.clone()],
+        false => all,
+    }
+}
+
 /// The picture as SVG, with the worlds it shows; `None` without data. An empty `title` draws none.
 pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
     if picture.pie {

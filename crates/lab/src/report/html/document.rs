@@ -141,7 +141,9 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
         };
         let _ = writeln!(html, "<details><summary>{all}</summary><div class=\"gallery\">");
         for one in &plan.pictures {
-            figure(html, study, one);
+            for side in picture::by_world(study, one) {
+                figure(html, study, &side);
+            }
         }
         html.push_str("</div></details>\n");
     }
