@@ -18,6 +18,7 @@ mod fate;
 #[cfg(test)]
 mod fidelity;
 mod files;
+mod gate;
 mod hidden;
 mod hsts;
 mod logs;

@@ -19,6 +19,8 @@ pub(super) struct Level {
     needs_user: bool,
     any: bool,
     is_said: bool,
+    /// Whether there are lines `Require`, and lines `Allow` or `Deny`.
+    parts: (bool, bool),
     /// Whether the level is about the whole site.
     is_site: bool,
     /// Whether clients of networks in `Require` need no password.
@@ -134,6 +136,8 @@ impl Level {
             others.into_iter().map(|(text, _)| (*text).to_owned()).collect()
         };
         let lost = |why: &str| Fate::missing(format!("{why}; {DENIED}"));
+        self.parts.0 |= name == "require";
+        self.parts.1 |= matches!(name, "allow" | "deny");
         Some(match (name, words.as_slice()) {
             ("require", ["all", "granted"]) => {
                 self.is_said = true;
@@ -320,6 +324,7 @@ impl Level {
                 any,
                 auth: None,
                 rank: (kind, depth),
+                parts: self.parts,
             });
         }
     }

@@ -12,10 +12,7 @@ pub(super) fn fate(name: &str) -> Fate {
             "rewriteengine rewritebase rewriteoptions",
             "rules of Weir are always on, and begin at the root",
         ),
-        (
-            "allowoverride accessfilename",
-            "Weir reads no files in folders of the site",
-        ),
+        ("accessfilename", "Weir reads no files in folders of the site"),
         (
             "errorlog loglevel",
             "Weir logs errors to standard error, which a service manager keeps",

@@ -75,6 +75,12 @@ pub(super) fn read(
     for directive in block {
         match directive.name.starts_with('<') {
             true if access::is_group(directive) => level.group(directive, &mut rest, cx.report),
+            true if limits_get(directive) => {
+                let why = "for all methods: files have GET, HEAD and OPTIONS only";
+                cx.report
+                    .add(&directive.at, &directive.shown(), Fate::changed(why));
+                rest.extend(directive.inner());
+            }
             true => sections.push(directive),
             false => rest.push(directive),
         }
@@ -112,7 +118,10 @@ pub(super) fn read(
                 .or_else(|| files::fields(directive, &name, folder, site))
                 .or_else(|| files::read(directive, &name, folder, site))
                 .or_else(|| upstream::read(directive, &name, folder, site, cx.balancers, &mut kept))
-                .unwrap_or_else(|| plain::fate(&name)),
+                .unwrap_or_else(|| match name.as_str() {
+                    "allowoverride" => overrides(directive),
+                    _ => plain::fate(&name),
+                }),
         };
         directive.note_all(&fate, cx.report);
     }
@@ -123,6 +132,26 @@ pub(super) fn read(
         cx.report.add(&first.at, "ProxyPass", Fate::missing(why));
     }
     level.finish(folder, site);
+}
+
+/// The fate of `AllowOverride`.
+fn overrides(directive: &Directive) -> Fate {
+    match directive.arg(0).eq_ignore_ascii_case("none") {
+        true => Fate::unneeded("Weir reads no files in folders of the site"),
+        false => Fate::open(
+            "a `.htaccess` in a folder may limit access, and Weir reads none; convert each of them with `--root`",
+        ),
+    }
+}
+
+/// Whether a section by method is about GET: that is all that clients do with files.
+fn limits_get(section: &Directive) -> bool {
+    let names_get = section.args.iter().any(|arg| arg.eq_ignore_ascii_case("get"));
+    match section.name.to_ascii_lowercase().as_str() {
+        "<limit" => names_get,
+        "<limitexcept" => !names_get,
+        _ => false,
+    }
 }
 
 /// Kind and depth of a section, in the order in which Apache applies sections.

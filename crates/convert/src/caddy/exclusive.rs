@@ -18,7 +18,7 @@ pub(super) struct Exclusive {
 /// Whether rules of Weir can leave out the paths of a pattern. A rule also covers all paths below those of its pattern, so what
 /// is below must belong to the same block, or have a rule of its own.
 pub(super) fn can_leave_out(pattern: &str) -> bool {
-    pattern != "/" && (pattern.ends_with('*') || !pattern.contains('*'))
+    !pattern.ends_with('/') && (pattern.ends_with('*') || !pattern.contains('*'))
 }
 
 /// Adds rules to others, of which the first that covers a path decides. Clients must satisfy what both say, where both are
@@ -42,7 +42,9 @@ pub(super) fn add(rules: &mut Vec<Access>, exclusive: &[Exclusive]) -> Result<()
                 let below = format!("{path}/*");
                 let around = rules.iter().filter(|rule| overlaps(&rule.path, &below));
                 let rule = around.fold(one.rule.clone(), |rule, other| both(&rule, other, &below));
-                added.push(Access { path: below, ..rule });
+                // With a slash at its end, it covers what is below, and not the path itself.
+                let path = format!("{path}/");
+                added.push(Access { path, ..rule });
             }
             added.extend(within(rules, path));
         }
@@ -81,9 +83,8 @@ fn within(rules: &[Access], path: &str) -> Vec<Access> {
             });
             return found;
         }
-        if overlaps(&rule.path, path) {
-            found.push(rule.clone());
-        }
+        let shared = meet(&rule.path, path).into_iter();
+        found.extend(shared.map(|path| Access { path, ..rule.clone() }));
     }
     found.push(Access {
         path: path.to_owned(),

@@ -46,6 +46,29 @@ impl Matcher {
         Ok(())
     }
 
+    /// The requests that a block around this one gets, too.
+    ///
+    /// # Errors
+    /// Weir has no rule for both.
+    fn within(&self, around: &Matcher) -> Result<Matcher, String> {
+        let networks = match (&self.networks, &around.networks) {
+            (own, None) => own.clone(),
+            (None, around) => around.clone(),
+            (own, around) if own == around => own.clone(),
+            _ => return Err(NETWORKS_AROUND.to_owned()),
+        };
+        let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
+        let patterns = match self.patterns.iter().any(is_all) {
+            true => around.patterns.clone(),
+            false => self.patterns.clone(),
+        };
+        Ok(Matcher {
+            networks,
+            conditions: self.conditions.and(&around.conditions)?,
+            patterns,
+        })
+    }
+
     /// Whether all requests match, whatever network they are from.
     pub(super) fn is_everything(&self) -> bool {
         let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
@@ -81,7 +104,10 @@ pub(super) fn of(
     match args.first().map_or("", |arg| arg) {
         "*" => Ok((around.clone(), 1)),
         name if name.starts_with('@') => match named.get(name) {
-            Some(Ok(matcher)) => Ok((matcher.clone(), 1)),
+            Some(Ok(matcher)) => match matcher.within(around) {
+                Ok(both) => Ok((both, 1)),
+                Err(why) => Err(lost(why, Some(matcher.patterns.clone()))),
+            },
             Some(Err(found)) => Err(Lost {
                 why: format!("{name}: {}", found.why),
                 ..found.clone()
@@ -92,9 +118,10 @@ pub(super) fn of(
             Err(lost(STRIPPED.to_owned(), around_paths(&args[..1], strip)))
         }
         path if path.starts_with('/') => {
-            let conditions = around.conditions.clone();
             let paths = of_paths(&args[..1]).map_err(|why| lost(why, around_paths(&args[..1], strip)))?;
-            Ok((Matcher { conditions, ..paths }, 1))
+            let patterns = paths.patterns.clone();
+            let both = paths.within(around).map_err(|why| lost(why, Some(patterns)))?;
+            Ok((both, 1))
         }
         _ => Ok((around.clone(), 0)),
     }
@@ -146,6 +173,24 @@ fn of_paths(paths: &[String]) -> Result<Matcher, String> {
 
 /// Why there is no matcher for paths within `handle_path`.
 const STRIPPED: &str = "paths in `handle_path` lack its prefix; write the rule with the whole path";
+
+/// Why there is no matcher with networks in a block with others.
+const NETWORKS_AROUND: &str = "the block around it names networks, and Weir applies those of one rule";
+
+/// Forgets matchers of paths that were defined outside of a block that removes this prefix: Caddy compares them with the rest.
+pub(super) fn strip(named: &mut Named, prefix: &str) {
+    for found in named.values_mut() {
+        let Ok(matcher) = found else { continue };
+        let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
+        if !matcher.patterns.iter().any(is_all) {
+            let wider = around_paths(&matcher.patterns, Some(prefix));
+            *found = Err(Lost {
+                why: STRIPPED.to_owned(),
+                patterns: wider.unwrap_or_else(|| vec![prefix.to_owned()]),
+            });
+        }
+    }
+}
 
 /// Why there is no matcher for names that begin with a dot.
 pub(super) const HIDDEN: &str = crate::hidden::WHY;
@@ -199,7 +244,7 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             }
             ("path", _) if strip.is_some() => Err(STRIPPED.to_owned()),
             ("remote_ip" | "client_ip" | "not", _) if around.networks.is_some() => {
-                Err("the block around it names networks, and Weir applies those of one rule".to_owned())
+                Err(NETWORKS_AROUND.to_owned())
             }
             ("path_regexp", _) if strip.is_some() => Err(STRIPPED.to_owned()),
             ("path_regexp", _) if paths.is_empty() && around.is_everything() && is_only_expression => {

@@ -33,8 +33,11 @@ fn position(name: &str) -> u8 {
         // Caddy sorts both as one directive.
         "handle" | "handle_path" => 3,
         "route" => 4,
-        "reverse_proxy" => 5,
-        "php_fastcgi" => 6,
+        "abort" => 5,
+        "error" => 6,
+        "respond" => 7,
+        "reverse_proxy" => 8,
+        "php_fastcgi" => 9,
         _ => 0,
     }
 }

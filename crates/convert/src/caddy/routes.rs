@@ -137,7 +137,9 @@ fn answers(block: &[Directive]) -> bool {
         // `file_server` with it goes on if there is no file.
         let goes_on = one.inner().iter().any(|option| option.name == "pass_thru");
         let is_answer = match one.name.as_str() {
-            "reverse_proxy" | "file_server" | "php_fastcgi" | "respond" | "error" | "abort" => true,
+            "reverse_proxy" | "file_server" => true,
+            // Others send a text, which is lost.
+            "respond" | "error" | "abort" => refuses(one),
             "handle" | "route" => answers(one.inner()),
             _ => false,
         };
@@ -299,7 +301,12 @@ impl Routes<'_> {
                     let before = self.site.proxies.len();
                     let marks = (self.site.redirects.len(), self.site.secured.len());
                     let is_sorted = directive.name != "route";
+                    let outside = self.named.clone();
+                    if let Some(prefix) = prefix {
+                        matcher::strip(&mut self.named, prefix);
+                    }
                     self.block(directive.inner(), &matcher, prefix.or(strip), is_sorted);
+                    self.named = outside;
                     let is_always = matcher.conditions.is_always();
                     let level = self.levels.last_mut();
                     let handled: &[(String, bool)] = level.as_ref().map_or(&[], |level| &level.handled);

@@ -11,7 +11,7 @@ fn decision(found: &Conversion, path: &str) -> String {
     let said = rules.iter().find_map(|rule| {
         let (pattern, rest) = rule.strip_prefix("path = \"")?.split_once('"')?;
         let covers = matches(pattern, path)
-            || (!pattern.contains('*') && path.starts_with(&format!("{pattern}/")))
+            || (!pattern.contains('*') && path.starts_with(&format!("{}/", pattern.trim_end_matches('/'))))
             || pattern.strip_suffix("/*") == Some(path);
         covers.then(|| rest.trim_start_matches("; ").to_owned())
     });
@@ -204,14 +204,23 @@ fn a_location_asks_for_nothing_that_only_a_wider_one_asks_for() {
 #[test]
 fn an_exact_location_opens_nothing_below_it() {
     let found = nginx("location /in { deny all; }\nlocation = /in { expires 1d; }");
-    for path in ["/in", "/in/a"] {
-        assert_eq!(
-            decision(&found, path),
-            "deny = [\"all\"]",
-            "{path}: {}",
-            found.toml
-        );
-    }
+    assert_eq!(decision(&found, "/in"), "allow = [\"all\"]", "{}", found.toml);
+    assert_eq!(decision(&found, "/in/a"), "deny = [\"all\"]", "{}", found.toml);
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation = /index.php { auth_basic off; proxy_pass http://app:80; }\n\
+         location / { proxy_pass http://app:80; }",
+    );
+    assert_eq!(
+        decision(&found, "/index.php"),
+        "allow = [\"all\"]",
+        "{}",
+        found.toml
+    );
+    let below = decision(&found, "/index.php/admin");
+    assert!(below.contains("htpasswd"), "{below} {}", found.toml);
+    // A rule for the start page would be one for all paths.
+    let found = nginx("location / { deny all; }\nlocation = / { expires 1d; }");
+    assert_eq!(decision(&found, "/"), "deny = [\"all\"]", "{}", found.toml);
     check_fates(&found, &[(3, "changed", "a wider location also holds here")]);
 }
 
@@ -220,6 +229,14 @@ fn the_longest_prefix_decides_before_a_preferred_one() {
     let found = nginx("location ^~ /a/ { allow all; }\nlocation /a/in/ { deny all; }");
     assert_eq!(decision(&found, "/a/x"), "allow = [\"all\"]", "{}", found.toml);
     assert_eq!(decision(&found, "/a/in/x"), "deny = [\"all\"]", "{}", found.toml);
+    let found = nginx(
+        "location ^~ /a/ { allow all; }\nlocation /a/in/ { deny all; }\nlocation ~ \\.css$ { expires 1d; }",
+    );
+    assert_eq!(decision(&found, "/a/in/x"), "deny = [\"all\"]", "{}", found.toml);
+    let found = nginx(
+        "location ^~ /a/ { allow all; }\nlocation /a/in/ { deny all; }\nlocation ~ ^/\\d+/ { expires 1d; }",
+    );
+    check_fates(&found, &[(3, "open", "decides before this one")]);
     // One that says nothing opens none of its paths.
     let found = nginx(
         "location / { deny all; }\nlocation ^~ /a/ { expires 1d; }\nlocation /a/in/ { deny all; }\n\
@@ -236,4 +253,155 @@ fn a_redirect_leaves_out_what_a_stronger_location_answers() {
         redirects[0].contains("from = \"/old/*\"; except = [\"/old/*.css\"]"),
         "{redirects:?}"
     );
+}
+
+#[test]
+fn a_named_location_that_asks_for_a_password_is_not_opened_by_the_one_before() {
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation / { auth_basic off; try_files $uri @app; }\n\
+         location @app { proxy_pass http://app:80; }",
+    );
+    assert!(decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+    check_fates(&found, &[(4, "changed", "files of these paths")]);
+}
+
+#[test]
+fn nothing_is_sent_in_place_of_what_is_lost() {
+    for lost in ["return 200 ok;", "content_by_lua_file x.lua;"] {
+        let found = nginx(&format!("location / {{ deny all; }}\nlocation /x/ {{ {lost} }}"));
+        assert_eq!(
+            decision(&found, "/x/a"),
+            "deny = [\"all\"]",
+            "{lost}: {}",
+            found.toml
+        );
+    }
+}
+
+#[test]
+fn a_rule_for_some_names_is_none_for_other_folders() {
+    let found = caddy(
+        "@doc path *.pdf\nbasic_auth @doc {\nu $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n\
+         handle /pub/* {\nfile_server\n}\nhandle {\nrespond 404\n}",
+    );
+    assert!(
+        decision(&found, "/pub/x.pdf").contains("htpasswd"),
+        "{}",
+        found.toml
+    );
+    assert!(
+        decision(&found, "/secret/x.pdf").starts_with("deny = [\"all\"]"),
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn two_checks_hold_for_the_paths_that_they_share() {
+    let found = caddy(
+        "basic_auth /private/* {\nu $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\n\
+         @out {\npath *.pdf\nnot remote_ip 10.0.0.0/8\n}\nrespond @out 403\nfile_server",
+    );
+    let both = decision(&found, "/private/x.pdf");
+    assert!(
+        both.contains("htpasswd") && both.contains("10.0.0.0/8"),
+        "{both} {}",
+        found.toml
+    );
+}
+
+#[test]
+fn a_matcher_in_a_block_is_about_the_clients_of_the_block() {
+    let found = caddy(
+        "@lan remote_ip 10.0.0.0/8\nhandle @lan {\nreverse_proxy /admin/* app:80\n}\nhandle {\nfile_server\n}",
+    );
+    assert!(!found.toml.contains("proxy]]"), "{}", found.toml);
+    check_fates(&found, &[(5, "missing", "network")]);
+    let found = caddy(
+        "@api path /api/*\n@secret header X-Key abc\nhandle @secret {\nreverse_proxy @api app:80\n}\nhandle {\nfile_server\n}",
+    );
+    assert!(found.toml.contains("header X-Key=abc"), "{}", found.toml);
+    let found = caddy(
+        "@admin path /admin/*\nhandle_path /app/* {\nbasic_auth @admin {\n\
+         u $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}\nfile_server\n}",
+    );
+    assert_eq!(
+        decision(&found, "/app/admin/x"),
+        "deny = [\"all\"]",
+        "{}",
+        found.toml
+    );
+}
+
+fn apache(body: &str) -> Conversion {
+    converted(
+        Dialect::Apache,
+        &format!("<VirtualHost *:80>\nServerName a.test\nDocumentRoot /srv/www\n{body}\n</VirtualHost>\n"),
+    )
+}
+
+#[test]
+fn sections_of_folders_hold_beside_scripts() {
+    let found = apache(
+        "<FilesMatch \"\\.php$\">\nSetHandler \"proxy:unix:/run/php/php-fpm.sock|fcgi://localhost/\"\n</FilesMatch>\n\
+         <Directory /srv/www/private>\nRequire ip 10.0.0.0/8\n</Directory>\n\
+         <FilesMatch \"\\.(sql|bak)$\">\nRequire all denied\n</FilesMatch>",
+    );
+    assert_eq!(
+        decision(&found, "/private/a"),
+        "allow = [\"10.0.0.0/8\"]",
+        "{}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/a.sql"), "deny = [\"all\"]", "{}", found.toml);
+}
+
+#[test]
+fn a_limit_on_get_is_one_on_files() {
+    for (section, is_asked) in [
+        ("Limit GET POST", true),
+        ("Limit POST PUT", false),
+        ("LimitExcept POST", true),
+        ("LimitExcept GET HEAD", false),
+    ] {
+        let name = section.split(' ').next().expect("a name");
+        let found = apache(&format!(
+            "<Directory /srv/www/private>\nAuthType Basic\nAuthName x\nAuthUserFile /u\n<{section}>\nRequire valid-user\n\
+             </{name}>\n</Directory>"
+        ));
+        let is_found = decision(&found, "/private/a").contains("htpasswd");
+        assert_eq!(is_found, is_asked, "{section}: {}", found.toml);
+    }
+}
+
+#[test]
+fn files_of_folders_that_may_limit_access_are_open() {
+    let found = apache("<Directory /srv/www>\nAllowOverride All\nRequire all granted\n</Directory>");
+    check_fates(&found, &[(5, "open", "`.htaccess`")]);
+    let found = apache("<Directory /srv/www>\nAllowOverride None\nRequire all granted\n</Directory>");
+    check_fates(&found, &[(5, "unneeded", "no files in folders")]);
+}
+
+#[test]
+fn sections_inherit_passwords_and_networks_apart() {
+    let user = "AuthType Basic\nAuthName x\nAuthUserFile /u\nRequire valid-user";
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{user}\n</Directory>\n<Directory /srv/www/sub>\nOrder allow,deny\nAllow from all\n</Directory>"
+    ));
+    assert!(decision(&found, "/sub/a").contains("htpasswd"), "{}", found.toml);
+    let found = apache(&format!(
+        "<Directory /srv/www>\nOrder deny,allow\nDeny from all\nAllow from 10.0.0.0/8\n</Directory>\n\
+         <Directory /srv/www/sub>\n{user}\n</Directory>"
+    ));
+    let both = decision(&found, "/sub/a");
+    assert!(
+        both.contains("htpasswd") && both.contains("10.0.0.0/8"),
+        "{both} {}",
+        found.toml
+    );
+    // `Require` replaces `Require`.
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{user}\n</Directory>\n<Directory /srv/www/sub>\nRequire all granted\n</Directory>"
+    ));
+    assert_eq!(decision(&found, "/sub/a"), "allow = [\"all\"]", "{}", found.toml);
 }

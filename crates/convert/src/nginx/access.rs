@@ -237,6 +237,7 @@ impl Access {
             any,
             auth: auth.map(|url| (url, Vec::new())),
             rank: (0, 0),
+            parts: (false, false),
         }
     }
 }

@@ -129,7 +129,6 @@ pub(super) fn locations(
     }
     precede_shorter(&mut places);
     places.sort_by_key(|(_, place)| place.rank());
-    let speaks = |directive: &Directive| says_access(directive) || closed::refuses(directive);
     let speak = places.iter().filter(|(directive, _)| speaks(directive));
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
@@ -178,25 +177,38 @@ pub(super) fn locations(
     own
 }
 
-/// Puts prefixes before shorter ones with `^~`, unless an expression is stronger for some of their paths: the result has one
-/// order for all paths.
+/// Puts prefixes before shorter ones with `^~`: nginx takes the longest. Expressions are stronger than the longer ones; what they say
+/// about access comes before the rules of these, if they have patterns.
 fn precede_shorter(places: &mut [(&Directive, Place)]) {
     let preferred = places.iter().filter(|(_, place)| place.is_preferred());
     let preferred: Vec<String> = preferred.flat_map(|(_, place)| place.patterns.clone()).collect();
     let expressions = places.iter().filter(|(_, place)| place.is_expression());
-    let expressions: Vec<Vec<String>> = expressions.map(|(_, place)| place.patterns.clone()).collect();
+    let expressions: Vec<(Vec<String>, bool)> = expressions
+        .map(|(directive, place)| (place.patterns.clone(), speaks(directive)))
+        .collect();
     for (_, place) in places.iter_mut().filter(|(_, place)| place.is_plain()) {
         let [path] = place.patterns.as_slice() else {
             continue;
         };
-        let is_longer = preferred.iter().any(|wide| wide != path && covers(wide, path));
-        // One without patterns may match any path.
-        let may_match =
-            |patterns: &Vec<String>| patterns.is_empty() || patterns.iter().any(|one| overlaps(one, path));
-        if is_longer && !expressions.iter().any(may_match) {
-            place.precede_shorter();
+        let path = path.clone();
+        if !preferred.iter().any(|wide| *wide != path && covers(wide, &path)) {
+            continue;
         }
+        if expressions.iter().any(|(patterns, _)| patterns.is_empty()) {
+            place.is_behind_shorter = true;
+            continue;
+        }
+        for (patterns, speaks) in &expressions {
+            let shared = patterns.iter().flat_map(|one| meet(one, &path));
+            place.overlapped.extend(shared.map(|path| (path, *speaks)));
+        }
+        place.precede_shorter();
     }
+}
+
+/// Whether a location decides about clients.
+fn speaks(location: &Directive) -> bool {
+    says_access(location) || closed::refuses(location)
 }
 
 /// Whether a location says something about access itself.
@@ -362,56 +374,108 @@ fn location(
     // Access of this level, over the one around it: behind the rules of locations in it, as the first rule decides. What another
     // location says about wider paths does not hold here.
     let is_wider = |path: &String| cx.said.iter().any(|wide| wide != path && covers(wide, path));
-    let is_around = |path: &String| {
-        cx.said
-            .iter()
-            .any(|narrow| narrow != path && covers(path, narrow))
-    };
     let is_below_wider = place.patterns.iter().any(is_wider);
-    if said.access.is_said() || (around.access.is_said() && is_below_wider) {
-        let access = said.access.over(&around.access);
-        for path in &place.patterns {
-            site.access.push(access.rule(path));
+    let access = said.access.over(&around.access);
+    let rules: Vec<Access> = place.patterns.iter().map(|path| access.rule(path)).collect();
+    let is_said = said.access.is_said() || (around.access.is_said() && is_below_wider);
+    if place.is_for_missing && (said.access.is_said() || around.access.is_said()) {
+        // nginx asks again; Weir has one rule for files and for what answers without one.
+        for rule in rules {
+            match site.access.iter_mut().find(|known| known.path == rule.path) {
+                Some(known) => {
+                    *known = known.and(&rule).unwrap_or_else(|_| Access::nobody(&rule.path));
+                    let why = "files of these paths ask for the same";
+                    cx.report.add(&block.at, &block.shown(), Fate::changed(why));
+                }
+                None if said.access.is_said() => site.access.push(rule),
+                None => {}
+            }
         }
+        return inner;
+    }
+    if is_said {
+        let refuses = rules.iter().any(Access::is_for_nobody);
+        if place.patterns.iter().any(|path| path == "/") {
+            let why = "a rule of Weir for `/` is for all paths";
+            let fate = if refuses {
+                Fate::open(why)
+            } else {
+                Fate::changed(why)
+            };
+            cx.report.add(&block.at, &block.shown(), fate);
+            return inner;
+        }
+        if !refuses {
+            site.access
+                .extend(of_expressions(block, place, around, cx.report));
+        }
+        site.access.extend(rules);
     } else if is_below_wider && !closed::refuses(block) {
         // The patterns of an expression may be wider than it.
-        // Those of longer prefixes come behind the rules of one with `^~` if they are weaker than expressions.
-        let is_exact =
-            place.prefix.is_some() && !(place.is_preferred() && place.patterns.iter().any(is_around));
-        let rules = is_exact.then(|| admitted(&place.patterns, &cx.said)).flatten();
-        match rules {
-            Some(rules) => site.access.extend(rules),
-            None => {
+        let is_exact = place.prefix.is_some() && place.patterns.iter().all(|path| path != "/");
+        match is_exact && is_answered(block) {
+            true => {
+                site.access
+                    .extend(of_expressions(block, place, around, cx.report));
+                site.access
+                    .extend(place.patterns.iter().map(|path| everyone(path)));
+            }
+            false => {
                 let why = "the access rule of a wider location also holds here; a rule with `allow = \"all\"` before it \
                            admits everyone";
                 cx.report.add(&block.at, &block.shown(), Fate::changed(why));
             }
         }
     }
+    if place.is_behind_shorter && (is_said || is_below_wider) {
+        let why = "in the result, a shorter location with `^~` decides before this one";
+        cx.report.add(&block.at, &block.shown(), Fate::open(why));
+    }
     inner
 }
 
-/// Rules that admit everyone to the paths of a location, which says nothing about access, before those of wider ones. `said`:
-/// the patterns of locations that do. `None`: they would admit to the paths of others.
-fn admitted(patterns: &[String], said: &[String]) -> Option<Vec<Access>> {
+/// The rules of expressions for paths of a prefix that comes before them in the result.
+fn of_expressions(block: &Directive, place: &Place, around: &Level, report: &mut Report) -> Vec<Access> {
     let mut rules = Vec::new();
-    for path in patterns {
-        if !path.contains('*') {
-            // Nothing is below a file, so what other locations say about that is refused to everyone.
-            let below = format!("{}/*", path.trim_end_matches('/'));
-            if said.iter().any(|wide| covers(wide, &below)) {
-                return None;
+    let mut refused = Vec::new();
+    for (path, speaks) in &place.overlapped {
+        match (*speaks, around.access.is_said()) {
+            (true, _) => {
+                refused.push(path.as_str());
+                rules.push(Access::nobody(path));
             }
-            let shared = said.iter().flat_map(|wide| meet(wide, &below));
-            rules.extend(shared.map(|path| Access::nobody(&path)));
+            (false, true) => rules.push(around.access.rule(path)),
+            (false, false) => rules.push(everyone(path)),
         }
-        rules.push(Access {
-            path: path.clone(),
-            allow: vec!["all".to_owned()],
-            ..Access::default()
-        });
     }
-    Some(rules)
+    if !refused.is_empty() {
+        let why = format!(
+            "in nginx, an expression decides about `{}`; the result denies these",
+            refused.join("`, `")
+        );
+        report.add(&block.at, &block.shown(), Fate::changed(why));
+    }
+    rules
+}
+
+/// Whether the result answers a location with what nginx does: files, an upstream or a redirect, and not with files in place of
+/// something that is lost.
+fn is_answered(block: &Directive) -> bool {
+    let is_lost = |one: &Directive| match one.name.as_str() {
+        "return" => one.arg(0).starts_with('2'),
+        "js_content" | "perl" | "empty_gif" | "stub_status" => true,
+        name => name.contains("_by_lua"),
+    };
+    !block.inner().iter().any(is_lost)
+}
+
+/// A rule that admits everyone.
+fn everyone(path: &str) -> Access {
+    Access {
+        path: path.to_owned(),
+        allow: vec!["all".to_owned()],
+        ..Access::default()
+    }
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {
@@ -699,7 +763,10 @@ impl<'a> Own<'a> {
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
             }
             "access_log" => Fate::missing("the access log has all requests"),
-            "limit_except" => match block.inner().iter().any(passes_on) {
+            // An application answers other methods, too; of files, GET is all there is.
+            "limit_except" => match block.inner().iter().any(|one| one.name.ends_with("_pass"))
+                || !directive.args.iter().any(|name| name.eq_ignore_ascii_case("get"))
+            {
                 true => closed::methods(directive, &self.place.patterns, site),
                 false => Fate::unneeded("files have GET, HEAD and OPTIONS only"),
             },
@@ -924,6 +991,7 @@ pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, vari
             }
             Err(why) => Fate::missing(why),
         },
+        400..=599 if from.pattern == "/" => Fate::open("a rule of Weir for `/` is for all paths"),
         400..=599 => {
             site.access.push(Access::refusal(&from.pattern, status));
             match Access::fate_of_refusal(status) {

@@ -342,6 +342,7 @@ fn server(
     if level.access.is_said() {
         draft.site.access.push(level.access.rule("/*"));
     }
+    draft.site.fence();
     draft.site.limits.extend(around.limits.of("/*"));
     draft.site.limits.extend(level.limits.of("/*"));
     // nginx sends the lines of a server with redirects, too; Weir sends only those of rules with `always`.

@@ -49,6 +49,10 @@ pub(super) struct Place {
     pub(super) name: Option<String>,
     /// Whether only paths without a file are meant.
     pub(super) is_for_missing: bool,
+    /// Paths of expressions, which are stronger although their rules come later, and whether they decide about clients.
+    pub(super) overlapped: Vec<(String, bool)>,
+    /// Whether a shorter prefix with `^~` comes first in the result, because not all expressions have patterns.
+    pub(super) is_behind_shorter: bool,
     rank: (u8, Reverse<usize>),
 }
 
@@ -69,6 +73,8 @@ impl Place {
             any_case: kind == "~*",
             is_hidden: false,
             is_for_missing: false,
+            overlapped: Vec::new(),
+            is_behind_shorter: false,
             is_php: false,
             name: text.strip_prefix('@').map(|_| text.to_owned()),
             rank: (3, Reverse(text.len())),
