@@ -68,7 +68,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "names")]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Runs simulations and short live runs (the default); planned at 26 minutes for the five documents
+    /// Runs simulations and short live runs (the default); planned at 22 minutes for the five documents, 15 without root
     #[arg(long, conflicts_with_all = ["full", "paper"])]
     pub(crate) quick: bool,
 

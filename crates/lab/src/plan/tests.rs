@@ -112,6 +112,35 @@ fn texts_stand_in_commands_with_the_parameters_of_the_arm() {
     assert_eq!(error(&unused), "p.toml: texts: no command has `{both}`");
 }
 
+/// What the help and the documents promise: without root, the size that is the default; with it, the one for a night.
+#[test]
+fn the_five_documents_take_a_quarter_of_an_hour_or_three_hours() {
+    for (size, with_root, minutes_max) in [(Size::Quick, false, 15.0), (Size::Full, true, 180.0)] {
+        let mut seconds = 0.0;
+        for (name, text) in EMBEDDED
+            .iter()
+            .filter(|(name, _)| *name != crate::document::SINCE)
+        {
+            let plan = Plan::parse(name, text).expect("a plan");
+            for run in plan.runs(size) {
+                let arm = &plan.arms[run.arm];
+                let needs_root = arm.needs.iter().any(|need| need == "root") || arm.confine.is_some();
+                if needs_root && !with_root {
+                    continue;
+                }
+                let one = f64::from(*arm.repetitions.at(size)) * (arm.seconds.at(size) + arm.lead);
+                // Simulations run two at a time on two processors.
+                seconds += if arm.world.is_live() { one } else { one / 2.0 };
+            }
+        }
+        assert!(
+            (5.0..=minutes_max).contains(&(seconds / 60.0)),
+            "{}: {seconds} s",
+            size.name()
+        );
+    }
+}
+
 /// Runs of seconds, as the plan says: what the help and the documents promise.
 #[test]
 fn the_protocols_since_take_ten_minutes_or_forty() {
