@@ -21,6 +21,7 @@ use tls::rustls::pki_types::pem::PemObject;
 use tls::rustls::pki_types::{CertificateDer, ServerName};
 use tls::rustls::{KeyLog, RootCertStore};
 use tls::trust::{Client, Trust, Versions};
+use units::Duration;
 
 /// Protocols offered by ALPN (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
@@ -31,6 +32,10 @@ pub(crate) const NO_ERROR: u32 = 0x100;
 /// Bytes that a server may send on a connection of HTTP/3 before more are granted, unless one stream alone may have more.
 const CONNECTION_WINDOW: u32 = 15 << 20;
 
+/// Time without a packet after which a client of HTTP/3 sends a PING, so that neither end gives up a connection on which an answer
+/// is awaited (RFC 9114 section 5.1). NATs forget after 30 s and more (RFC 9308 section 3.2).
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
 /// Limits of a client's connections of HTTP/3. `stream_window`: bytes that the server may send on a stream before more are
 /// granted.
 pub(crate) fn limits_of_quic(stream_window: u32) -> quic::Limits {
@@ -38,6 +43,7 @@ pub(crate) fn limits_of_quic(stream_window: u32) -> quic::Limits {
         streams_max: 0,
         stream_window,
         connection_window: CONNECTION_WINDOW.max(stream_window),
+        keep_alive: Some(KEEP_ALIVE),
         ..quic::Limits::default()
     }
 }

@@ -11,6 +11,7 @@ use runtime::datagram::{Address, Outbox};
 use runtime::memory::Holding;
 use runtime::session::Secured;
 use runtime::streams::{self, JobOf, Session, Wanted};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use units::Instant;
 
 /// Datagrams in one payload at most: what fits 64 KiB, and no more than the kernel segments (64, `UDP_MAX_SEGMENTS`).
@@ -142,7 +143,27 @@ impl<S: Session> Connection<S> {
                 unread: &mut self.unread,
                 now,
             };
-            session.handle(cx, event, &mut carrier, now);
+            let handled = catch_unwind(AssertUnwindSafe(|| session.handle(cx, event, &mut carrier, now)));
+            if handled.is_err() {
+                self.bury(cx, now);
+            }
+        }
+    }
+
+    /// Ends the connection, whose session has panicked.
+    #[cold]
+    fn bury(&mut self, cx: &mut S::Cx, now: Instant) {
+        tracing::error!("a session panicked: its HTTP/3 connection is closed; others stay open");
+        self.quic
+            .close(to_standard(now), 0_u32.into(), Default::default());
+        self.forget(cx, now);
+    }
+
+    /// Ends the session, whatever state it is in, so that the service counts the connection no longer.
+    pub(crate) fn forget(&mut self, cx: &mut S::Cx, now: Instant) {
+        if let Some(mut session) = self.session.take() {
+            // What it has left behind may be broken.
+            let _ = catch_unwind(AssertUnwindSafe(|| session.closed(cx, now)));
         }
     }
 
@@ -190,9 +211,15 @@ impl<S: Session> Connection<S> {
                     unread: &mut self.unread,
                     now,
                 };
-                while let Some(wanted) = session.poll(cx, &mut carrier, now) {
-                    self.has_asked |= matches!(wanted, Wanted::Peer(..));
-                    want(wanted);
+                let has_asked = &mut self.has_asked;
+                let polled = catch_unwind(AssertUnwindSafe(|| {
+                    while let Some(wanted) = session.poll(cx, &mut carrier, now) {
+                        *has_asked |= matches!(wanted, Wanted::Peer(..));
+                        want(wanted);
+                    }
+                }));
+                if polled.is_err() {
+                    self.bury(cx, now);
                 }
             }
             if self.quic.is_closed() {

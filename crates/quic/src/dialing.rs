@@ -514,6 +514,9 @@ impl Connection {
                 }
                 Event::Stream(StreamEvent::Stopped { id, error_code }) => {
                     self.unsent.remove(&id.into());
+                    // The answer that RFC 9000 section 3.5 asks for, without which the stream stays open; a half that has ended
+                    // needs none.
+                    let _ = self.quic.send_stream(id).reset(error_code);
                     let happened = Happened::Stopped(id.into(), error_code.into_inner());
                     crew.handle(line, happened, port, now);
                 }

@@ -19,7 +19,7 @@ use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
     Transmit,
 };
-use runtime::clock::to_standard;
+use runtime::clock::{self, to_standard};
 use runtime::datagram::{Address, Asked, Counts, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
 use runtime::session::{Context, Dialing, Job, Line, Need, PeerEvent, Ticket};
@@ -456,6 +456,17 @@ impl<V: Service> Endpoint<V> {
                 self.list(at);
             }
         }
+    }
+}
+
+/// An endpoint is dropped with connections only if its worker has died, or at the very end.
+impl<V: Service> Drop for Endpoint<V> {
+    fn drop(&mut self) {
+        let now = clock::now();
+        for connection in self.connections.iter_mut().flatten() {
+            connection.forget(&mut self.cx, now);
+        }
+        self.shared.open.fetch_sub(self.open as u64, Ordering::Relaxed);
     }
 }
 

@@ -50,6 +50,9 @@ pub struct Limits {
     pub crypto_bytes_max: usize,
     /// Time without a packet after which a connection is dropped in silence (RFC 9000 section 10.1).
     pub idle_time: Duration,
+    /// Time without a packet after which a PING is sent (RFC 9000 section 10.1.2); `None`: never. For clients, which keep connections
+    /// open while they await answers (RFC 9114 section 5.1).
+    pub keep_alive: Option<Duration>,
     /// Connections of a worker whose handshake is not complete: above, new peers get Retry (RFC 9000 section 8.1.2) and
     /// have to prove their address. Nothing is kept for a Retry. 0: always.
     pub handshakes_calm: usize,
@@ -69,6 +72,7 @@ impl Default for Limits {
             unacknowledged_max: 4 << 20,
             crypto_bytes_max: 16 << 10,
             idle_time: Duration::from_secs(65),
+            keep_alive: None,
             handshakes_calm: 256,
             handshakes_max: 1_024,
         }
@@ -89,7 +93,7 @@ impl Limits {
             .send_window(self.unacknowledged_max)
             .crypto_buffer_size(self.crypto_bytes_max)
             .max_idle_timeout(idle)
-            .keep_alive_interval(None)
+            .keep_alive_interval(self.keep_alive)
             .datagram_receive_buffer_size(None)
             .datagram_send_buffer_size(0)
             .allow_spin(false)

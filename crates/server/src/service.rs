@@ -191,7 +191,8 @@ impl State {
             ..http2::Limits::DEFAULT
         };
         let http3_limits = http3::Limits {
-            streams_max: limits.streams,
+            // The transport permits what it was told at start.
+            streams_max: before.map_or(limits.streams, |before| before.http3_limits.streams_max),
             list_bytes_max: http2_limits.list_bytes_max,
             block_bytes_max: http2_limits.block_bytes_max,
             fields_max: http2_limits.fields_max,

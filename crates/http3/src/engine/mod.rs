@@ -338,7 +338,9 @@ impl Engine {
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        let leaving = matches!(self.drain, Drain::Final(_)) || self.peer_leaves.is_some();
+        // GOAWAY of a client names a push: it says nothing of its requests (RFC 9114 section 5.2).
+        let is_left = self.role == Role::Client && self.peer_leaves.is_some();
+        let leaving = is_left || matches!(self.drain, Drain::Final(_));
         leaving && self.streams.is_empty()
     }
 

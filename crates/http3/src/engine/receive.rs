@@ -357,10 +357,11 @@ impl Engine {
     }
 
     fn request_stopped(&mut self, id: u64, code: Code, now: Instant) -> Result<bool, Fault> {
-        self.charge(Kind::Reset, now)?;
+        // Of a cancellation, RESET_STREAM counts; a stream that it has ended is no longer open here.
         let Some(at) = self.live(id).filter(|&at| !self.streams[at].local_end) else {
             return Ok(false);
         };
+        self.charge(Kind::Reset, now)?;
         if self.role == Role::Server {
             self.abort(at, code, Code::REQUEST_CANCELLED);
             return Ok(true);

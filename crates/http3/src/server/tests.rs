@@ -447,6 +447,17 @@ fn leaving_at_once_names_the_streams_of_now() {
     assert_eq!(piece.frames, [7, 1, 0]);
 }
 
+#[test]
+fn goaway_of_a_client_says_nothing_of_its_requests() {
+    let mut server = serving(&[], Limits::DEFAULT);
+    server.open(2, NOW).unwrap();
+    // The type of a control stream, SETTINGS, and GOAWAY that names push 0.
+    take(&mut server, 2, &[0, 4, 0, 7, 1, 0], false);
+    assert!(!server.is_drained());
+    server.open(0, NOW).unwrap();
+    assert_eq!(take(&mut server, 0, &request(&[]), true), ["request 0 true"]);
+}
+
 /// A section waits for its entry; the stream is left unread and goes on when the encoder stream has brought it.
 #[test]
 fn a_section_waits_for_the_dynamic_table() {

@@ -10,6 +10,7 @@
 
 use super::shared_state::{Control, SharedState};
 use crate::clock;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -49,7 +50,7 @@ impl Listeners {
     }
 }
 
-/// Runs a worker, and replacements, until one ends because it was asked to.
+/// Runs a worker of a strategy, and replacements, until one ends because it was asked to.
 ///
 /// # Errors
 /// Why the last one died, if the strategy was ending then.
@@ -57,17 +58,36 @@ pub(crate) fn supervise(
     name: &str,
     control: &Control,
     shared_state: &SharedState,
-    mut life: impl FnMut() -> std::io::Result<()>,
-) -> std::io::Result<()> {
+    life: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    let died = |why: &io::Error, pause: Duration| {
+        shared_state.replaced.fetch_add(1, Ordering::Relaxed);
+        if shared_state.may_complain(clock::now()) {
+            complain(name, why, pause);
+        }
+    };
+    replace(|| control.is_draining(), died, life)
+}
+
+/// Runs a worker, and replacements, until one ends because it was asked to. `died` hears why each one died, and how long its
+/// successor waits.
+///
+/// # Errors
+/// Why the last one died, if all were to end then.
+pub(crate) fn replace(
+    is_draining: impl Fn() -> bool,
+    mut died: impl FnMut(&io::Error, Duration),
+    mut life: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
     let mut deaths = 0;
     loop {
         let began = clock::now();
         let why = match catch_unwind(AssertUnwindSafe(&mut life)) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => error,
-            Err(_) => std::io::Error::other("it panicked"),
+            Err(_) => io::Error::other("it panicked"),
         };
-        if control.is_draining() {
+        if is_draining() {
             return Err(why);
         }
         let now = clock::now();
@@ -79,22 +99,24 @@ pub(crate) fn supervise(
             more => (PAUSE * (1 << (more - 1).min(10))).min(PAUSE_MAX),
         };
         deaths += 1;
-        shared_state.replaced.fetch_add(1, Ordering::Relaxed);
-        if shared_state.may_complain(now) {
-            tracing::error!(
-                "thread {name} died ({why}): its connections are lost; starting another{}",
-                if pause.is_zero() {
-                    String::new()
-                } else {
-                    format!(" in {pause:?}")
-                }
-            );
-        }
+        died(&why, pause);
         let until = now + pause;
-        while clock::now() < until && !control.is_draining() {
+        while clock::now() < until && !is_draining() {
             // The pause keeps a worker that dies at once from using a whole processor. It consists of small steps,
             // because a drain has no other way to reach a thread without a back end.
             std::thread::sleep(LOOK.min(until.since(clock::now())));
         }
     }
+}
+
+/// Says that a thread died, and when another starts.
+pub(crate) fn complain(name: &str, why: &io::Error, pause: Duration) {
+    tracing::error!(
+        "thread {name} died ({why}): its connections are lost; starting another{}",
+        if pause.is_zero() {
+            String::new()
+        } else {
+            format!(" in {pause:?}")
+        }
+    );
 }

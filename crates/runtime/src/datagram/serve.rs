@@ -20,6 +20,7 @@ use super::{Address, Datagram, Endpoint, Outbox, Owner};
 use crate::bell::Bell;
 use crate::clock;
 use crate::concurrency::blocking_pool::{BlockingPool, Finished, Hand, Inbox, JobId, Work};
+use crate::concurrency::supervise::{complain, replace};
 use crate::session::{Job, Ticket};
 use crate::slot::Id;
 use crate::sys::{Arrivals, path_mtu, prepare_datagrams, probe_paths, send_datagrams};
@@ -487,8 +488,9 @@ impl Handle {
     }
 }
 
-/// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number. `others` are the processes
-/// that share the sockets.
+/// Starts a thread for each socket, with the endpoint that `make` makes for that worker's number. A worker that dies is replaced:
+/// another endpoint gets its socket, and answers what is still sent to the lost connections. `others` are the processes that share
+/// the sockets.
 ///
 /// # Errors
 /// What the system says to threads and descriptors.
@@ -507,9 +509,15 @@ pub fn serve<E: Endpoint>(
     };
     for (number, socket) in sockets.into_iter().enumerate() {
         let (shared, make, pool) = (Arc::clone(&handle.shared), Arc::clone(&make), Arc::clone(&pool));
-        let thread = std::thread::Builder::new()
-            .name(format!("weir-udp-{number}"))
-            .spawn(move || Worker::new(number, socket, make(number), shared, &pool)?.run());
+        let name = format!("weir-udp-{number}");
+        let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
+            let is_draining = || shared.draining.load(Ordering::Acquire);
+            let died = |why: &io::Error, pause| complain(&name, why, pause);
+            replace(is_draining, died, || {
+                let socket = socket.try_clone()?;
+                Worker::new(number, socket, make(number), Arc::clone(&shared), &pool)?.run()
+            })
+        });
         match thread {
             Ok(thread) => handle.threads.push(thread),
             Err(error) => {

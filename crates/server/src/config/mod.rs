@@ -985,6 +985,14 @@ impl Config {
             .unwrap_or_else(|| Limits::share_of_address(connections))
     }
 
+    /// The longest time for which an answer under way may be silent: that of the upstreams.
+    pub fn longest_silence(&self) -> Duration {
+        let of_hosts = self.host.iter().filter_map(|host| host.proxy.as_ref()).flatten();
+        let rules = self.proxy.iter().chain(of_hosts);
+        let silent = rules.map(|rule| rule.connect_timeout + rule.first_byte_timeout.max(rule.idle_timeout));
+        silent.max().unwrap_or_default()
+    }
+
     /// The limits of a connection.
     pub fn limits(&self) -> Limits {
         Limits {

@@ -37,7 +37,8 @@ pub(super) const UNWRITABLE: Failure = Failure {
     ..Failure::of(Status::BAD_REQUEST)
 };
 
-/// The first ticket for the upstreams of this request of a client's connection.
+/// The first ticket for the upstreams of this request of a client's connection. `request`: a number that no other request under way
+/// on the connection has.
 pub(super) fn first_ticket(request: u32) -> u32 {
     (request % (TICKETS_END / TICKETS)) * TICKETS
 }

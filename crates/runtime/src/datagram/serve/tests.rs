@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// Answers each datagram with its own number before it. A datagram that begins with a digit belongs to the worker of that
 /// number. One that begins with `p` and two digits belongs to the program and the process of these numbers. `late` answers
-/// only a while later. Once it drains, it refuses those that begin with `new`.
+/// only a while later. Once it drains, it refuses those that begin with `new`. One that begins with `panic` does so.
 struct Named {
     number: usize,
     process: u16,
@@ -27,6 +27,7 @@ impl Endpoint for Named {
 
     fn handle(&mut self, batch: &mut [Datagram<'_>], _: &mut Outbox, now: Instant) {
         for datagram in batch {
+            assert!(!datagram.bytes.starts_with(b"panic"), "as it was asked to");
             let mut answer = match self.drains && datagram.bytes.starts_with(b"new") {
                 true => b"refused by ".to_vec(),
                 false => Vec::new(),
@@ -120,6 +121,32 @@ fn ask(client: &UdpSocket, server: SocketAddr, text: &str) -> String {
     let (length, from) = client.recv_from(&mut buffer).expect("an answer");
     assert_eq!(from, server);
     String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+#[test]
+fn a_worker_that_dies_is_replaced() {
+    let (address, handle) = start(1, None);
+    let client = client();
+    for _ in 0..2 {
+        assert_eq!(ask(&client, address, "before"), "0before");
+        client.send_to(b"panic", address).expect("a send");
+        client
+            .set_read_timeout(Some(std::time::Duration::from_millis(50)))
+            .expect("a timeout");
+        // What arrives together with the datagram is lost with the worker.
+        let is_answered = (0..1_000).any(|_| {
+            client.send_to(b"after", address).expect("a send");
+            client.recv(&mut [0; 64]).is_ok()
+        });
+        assert!(is_answered);
+        // Answers to those that were sent in between.
+        while client.recv(&mut [0; 64]).is_ok() {}
+        client
+            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
+            .expect("a timeout");
+    }
+    handle.stop();
+    assert!(handle.join().is_ok());
 }
 
 #[test]

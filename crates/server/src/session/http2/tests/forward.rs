@@ -1,7 +1,7 @@
 //! Requests that upstreams answer: how many at a time, how much of a body is held, and what ends with what.
 
 use super::peer::Peer;
-use crate::config::{Config, Proxy};
+use crate::config::{Config, Proxy, When};
 use ::http2::{Code, Limits};
 use runtime::session::{Ask, Parcel, PeerEvent, PeerLoss, Ticket};
 use units::Duration;
@@ -103,6 +103,29 @@ fn eight_connections_at_a_time_in_order() {
     assert_eq!(asked[0], (first[0], Ask::Abort));
     tell(&mut peer, asked[1].0, PeerEvent::Connected);
     assert!(sent(&mut peer).starts_with(b"GET /api/10 "));
+}
+
+/// Which files exist is known only after a job, so requests begin in another order than they came.
+#[test]
+fn requests_without_a_file_have_connections_of_their_own() {
+    let mut peer = Peer::with(|config| {
+        rule(config);
+        config.proxy[0].when = When::Missing;
+    });
+    peer.rig.holds_jobs = true;
+    for path in ["/api/a", "/api/b"] {
+        let (_, up) = peer.ask("GET", path, &[], true);
+        peer.send(&up);
+    }
+    peer.rig.run_jobs();
+    peer.take();
+    // One with a body waits for no job.
+    let (_, up) = peer.ask("POST", "/api/c", &[], false);
+    peer.send(&up);
+    let mut tickets = dialed(&mut peer);
+    tickets.sort_unstable();
+    tickets.dedup();
+    assert_eq!(tickets.len(), 3, "{tickets:?}");
 }
 
 #[test]
