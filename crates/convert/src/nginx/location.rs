@@ -1,6 +1,7 @@
 //! What a `location` says about its paths, as rules of a site.
 
 use super::access::DENIED;
+use super::admission;
 use super::closed;
 use super::condition;
 use super::goal::{self, Goal, Variables};
@@ -127,9 +128,11 @@ pub(super) fn locations(
             places[index].1.answer_missing(patterns);
         }
     }
-    precede_shorter(&mut places);
+    admission::precede_shorter(&mut places);
     places.sort_by_key(|(_, place)| place.rank());
-    let speak = places.iter().filter(|(directive, _)| speaks(directive));
+    let speak = places
+        .iter()
+        .filter(|(directive, _)| admission::speaks(directive));
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
     // Paths of locations that no upstream answers.
@@ -175,49 +178,6 @@ pub(super) fn locations(
     cx.said = outside;
     lines::note(block, &places, around, cx.report);
     own
-}
-
-/// Puts prefixes before shorter ones with `^~`: nginx takes the longest. Expressions are stronger than the longer ones; what they say
-/// about access comes before the rules of these, if they have patterns.
-fn precede_shorter(places: &mut [(&Directive, Place)]) {
-    let preferred = places.iter().filter(|(_, place)| place.is_preferred());
-    let preferred: Vec<String> = preferred.flat_map(|(_, place)| place.patterns.clone()).collect();
-    let expressions = places.iter().filter(|(_, place)| place.is_expression());
-    let expressions: Vec<(Vec<String>, bool)> = expressions
-        .map(|(directive, place)| (place.patterns.clone(), speaks(directive)))
-        .collect();
-    for (_, place) in places.iter_mut().filter(|(_, place)| place.is_plain()) {
-        let [path] = place.patterns.as_slice() else {
-            continue;
-        };
-        let path = path.clone();
-        if !preferred.iter().any(|wide| *wide != path && covers(wide, &path)) {
-            continue;
-        }
-        if expressions.iter().any(|(patterns, _)| patterns.is_empty()) {
-            place.is_behind_shorter = true;
-            continue;
-        }
-        for (patterns, speaks) in &expressions {
-            let shared = patterns.iter().flat_map(|one| meet(one, &path));
-            place.overlapped.extend(shared.map(|path| (path, *speaks)));
-        }
-        place.precede_shorter();
-    }
-}
-
-/// Whether a location decides about clients.
-fn speaks(location: &Directive) -> bool {
-    says_access(location) || closed::refuses(location)
-}
-
-/// Whether a location says something about access itself.
-fn says_access(location: &Directive) -> bool {
-    let mut said = Level::default();
-    for directive in location.inner() {
-        said.access.read(directive);
-    }
-    said.access.is_said()
 }
 
 /// Reports a block, and all in it, as missing.
@@ -371,111 +331,9 @@ fn location(
             });
         }
     }
-    // Access of this level, over the one around it: behind the rules of locations in it, as the first rule decides. What another
-    // location says about wider paths does not hold here.
-    let is_wider = |path: &String| cx.said.iter().any(|wide| wide != path && covers(wide, path));
-    let is_below_wider = place.patterns.iter().any(is_wider);
-    let access = said.access.over(&around.access);
-    let rules: Vec<Access> = place.patterns.iter().map(|path| access.rule(path)).collect();
-    let is_said = said.access.is_said() || (around.access.is_said() && is_below_wider);
-    if place.is_for_missing && (said.access.is_said() || around.access.is_said()) {
-        // nginx asks again; Weir has one rule for files and for what answers without one.
-        for rule in rules {
-            match site.access.iter_mut().find(|known| known.path == rule.path) {
-                Some(known) => {
-                    *known = known.and(&rule).unwrap_or_else(|_| Access::nobody(&rule.path));
-                    let why = "files of these paths ask for the same";
-                    cx.report.add(&block.at, &block.shown(), Fate::changed(why));
-                }
-                None if said.access.is_said() => site.access.push(rule),
-                None => {}
-            }
-        }
-        return inner;
-    }
-    if is_said {
-        let refuses = rules.iter().any(Access::is_for_nobody);
-        if place.patterns.iter().any(|path| path == "/") {
-            let why = "a rule of Weir for `/` is for all paths";
-            let fate = if refuses {
-                Fate::open(why)
-            } else {
-                Fate::changed(why)
-            };
-            cx.report.add(&block.at, &block.shown(), fate);
-            return inner;
-        }
-        if !refuses {
-            site.access
-                .extend(of_expressions(block, place, around, cx.report));
-        }
-        site.access.extend(rules);
-    } else if is_below_wider && !closed::refuses(block) {
-        // The patterns of an expression may be wider than it.
-        let is_exact = place.prefix.is_some() && place.patterns.iter().all(|path| path != "/");
-        match is_exact && is_answered(block) {
-            true => {
-                site.access
-                    .extend(of_expressions(block, place, around, cx.report));
-                site.access
-                    .extend(place.patterns.iter().map(|path| everyone(path)));
-            }
-            false => {
-                let why = "the access rule of a wider location also holds here; a rule with `allow = \"all\"` before it \
-                           admits everyone";
-                cx.report.add(&block.at, &block.shown(), Fate::changed(why));
-            }
-        }
-    }
-    if place.is_behind_shorter && (is_said || is_below_wider) {
-        let why = "in the result, a shorter location with `^~` decides before this one";
-        cx.report.add(&block.at, &block.shown(), Fate::open(why));
-    }
+    // Behind the rules of locations in it, as the first rule decides.
+    admission::admit((block, place), (&said, around), site, (&cx.said, &mut *cx.report));
     inner
-}
-
-/// The rules of expressions for paths of a prefix that comes before them in the result.
-fn of_expressions(block: &Directive, place: &Place, around: &Level, report: &mut Report) -> Vec<Access> {
-    let mut rules = Vec::new();
-    let mut refused = Vec::new();
-    for (path, speaks) in &place.overlapped {
-        match (*speaks, around.access.is_said()) {
-            (true, _) => {
-                refused.push(path.as_str());
-                rules.push(Access::nobody(path));
-            }
-            (false, true) => rules.push(around.access.rule(path)),
-            (false, false) => rules.push(everyone(path)),
-        }
-    }
-    if !refused.is_empty() {
-        let why = format!(
-            "in nginx, an expression decides about `{}`; the result denies these",
-            refused.join("`, `")
-        );
-        report.add(&block.at, &block.shown(), Fate::changed(why));
-    }
-    rules
-}
-
-/// Whether the result answers a location with what nginx does: files, an upstream or a redirect, and not with files in place of
-/// something that is lost.
-fn is_answered(block: &Directive) -> bool {
-    let is_lost = |one: &Directive| match one.name.as_str() {
-        "return" => one.arg(0).starts_with('2'),
-        "js_content" | "perl" | "empty_gif" | "stub_status" => true,
-        name => name.contains("_by_lua"),
-    };
-    !block.inner().iter().any(is_lost)
-}
-
-/// A rule that admits everyone.
-fn everyone(path: &str) -> Access {
-    Access {
-        path: path.to_owned(),
-        allow: vec!["all".to_owned()],
-        ..Access::default()
-    }
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {

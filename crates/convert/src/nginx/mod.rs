@@ -2,6 +2,7 @@
 //! answers unknown hosts.
 
 mod access;
+mod admission;
 mod closed;
 mod condition;
 mod goal;
