@@ -19,6 +19,7 @@ pub(super) fn precede_shorter(places: &mut [(&Directive, Place)]) {
     let expressions: Vec<(Vec<String>, bool)> = expressions
         .map(|(directive, place)| (place.patterns.clone(), speaks(directive) || passes_on(directive)))
         .collect();
+    let mut behind: Vec<String> = Vec::new();
     for (_, place) in places.iter_mut().filter(|(_, place)| place.is_plain()) {
         let [path] = place.patterns.as_slice() else {
             continue;
@@ -29,6 +30,7 @@ pub(super) fn precede_shorter(places: &mut [(&Directive, Place)]) {
         }
         if expressions.iter().any(|(patterns, _)| patterns.is_empty()) {
             place.is_behind_shorter = true;
+            behind.push(path);
             continue;
         }
         for (patterns, speaks) in &expressions {
@@ -36,6 +38,10 @@ pub(super) fn precede_shorter(places: &mut [(&Directive, Place)]) {
             place.overlapped.extend(shared.map(|path| (path, *speaks)));
         }
         place.precede_shorter();
+    }
+    for (_, place) in places.iter_mut().filter(|(_, place)| place.is_preferred()) {
+        let is_wider = |path: &String| place.patterns.iter().any(|wide| covers(wide, path));
+        place.is_before_longer = behind.iter().any(is_wider);
     }
 }
 
@@ -105,7 +111,9 @@ pub(super) fn admit(
         site.access.extend(rules);
     } else if is_below_wider && !closed::refuses(block) {
         // The patterns of an expression may be wider than it.
-        let is_exact = place.prefix.is_some() && place.patterns.iter().all(|path| path != "/");
+        let is_exact = place.prefix.is_some()
+            && !place.is_before_longer
+            && place.patterns.iter().all(|path| path != "/");
         match is_exact && is_answered(block) {
             true => {
                 site.access.extend(of_expressions(block, place, around, report));

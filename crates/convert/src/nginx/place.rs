@@ -53,6 +53,8 @@ pub(super) struct Place {
     pub(super) overlapped: Vec<(String, bool)>,
     /// Whether a shorter prefix with `^~` comes first in the result, because not all expressions have patterns.
     pub(super) is_behind_shorter: bool,
+    /// Whether it is such a shorter one: it admits nobody whom another location refuses.
+    pub(super) is_before_longer: bool,
     rank: (u8, Reverse<usize>),
 }
 
@@ -75,6 +77,7 @@ impl Place {
             is_for_missing: false,
             overlapped: Vec::new(),
             is_behind_shorter: false,
+            is_before_longer: false,
             is_php: false,
             name: text.strip_prefix('@').map(|_| text.to_owned()),
             rank: (3, Reverse(text.len())),
