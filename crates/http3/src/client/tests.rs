@@ -241,7 +241,8 @@ fn a_client_leaves() {
     pair.carry();
     pair.client.shut_down(NOW);
     assert_eq!(pair.carry(), ["GoAway { first: 0 }"]);
-    assert!(pair.client.is_drained() && pair.server.is_drained());
+    // It names a push (RFC 9114 section 5.2): requests may still be on their way, and the client closes when it is done.
+    assert!(pair.client.is_drained() && !pair.server.is_drained());
 }
 
 #[test]
