@@ -22,6 +22,9 @@ const NOT_STORED: [&str; 12] = [
     "age",
 ];
 
+/// The field that sets a cookie.
+const COOKIE: &str = "set-cookie";
+
 /// Fields that describe the stored content itself, so that no 304 changes them (section 3.2).
 const NOT_UPDATED: [&str; 3] = ["content-encoding", "content-range", "content-type"];
 
@@ -84,10 +87,22 @@ impl Stored {
         lines(&self.text)
     }
 
+    /// Whether it sets a cookie for all who get it.
+    pub fn has_cookie(&self) -> bool {
+        self.lines()
+            .iter()
+            .any(|line| line.name.eq_ignore_ascii_case(COOKIE))
+    }
+
     /// The head after this 304, or after a response to HEAD or for another range of the same content: fields of the newer
     /// response replace those of the same name (section 3.2).
     pub fn freshened(&self, fields: &Fields<'_, '_>, terms: &Terms<'_>) -> Stored {
-        let replaces = |name: &str| is_stored(name, fields) && !is_among(name, &NOT_UPDATED);
+        // A cookie is added to no response that was stored without one: it may be for one user.
+        let is_cookie = |name: &str| name.eq_ignore_ascii_case(COOKIE);
+        let has_cookie = self.has_cookie();
+        let replaces = |name: &str| {
+            is_stored(name, fields) && !is_among(name, &NOT_UPDATED) && (has_cookie || !is_cookie(name))
+        };
         let is_replaced =
             |name: &str| replaces(name) && fields.iter().any(|(newer, _)| newer.eq_ignore_ascii_case(name));
         let mut text = Vec::with_capacity(self.text.len());

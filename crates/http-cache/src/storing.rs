@@ -85,7 +85,8 @@ pub fn decide(candidate: &Candidate<'_, '_, '_>) -> Result<(), Refusal> {
     let is_understood = is_known(status);
     let is_partial = status == 206;
     if !(200..=599).contains(&status)
-        || status == 304
+        // They answer conditions and ranges, which are not in the key.
+        || matches!(status, 304 | 412 | 416)
         || directives.must_understand && !is_understood
         || is_partial && (candidate.method != Method::Get || partial::range_of(fields).is_none())
     {

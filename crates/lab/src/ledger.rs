@@ -244,7 +244,9 @@ impl Study {
             verdict,
             Verdict::Reproduced | Verdict::AgedOnly | Verdict::SimulatedOnly
         );
-        let verdict = if is_met && !claim.identity.is_empty() {
+        // A simulation of another time may say what no measurement can fail today.
+        let is_now = is_met && verdict != Verdict::SimulatedOnly;
+        let verdict = if is_now && !claim.identity.is_empty() {
             reason.push_str(&format!(". Identity: {}", claim.identity));
             all_causes.push(format!("Identity: {}", claim.identity));
             Verdict::Identity

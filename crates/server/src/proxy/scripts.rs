@@ -131,13 +131,20 @@ impl Scripts {
     }
 
     /// The paths of the scripts that a request for this path names, as they are spelled. Access rules for them apply to the
-    /// request. Those for `front` do not: it answers for each path what the application decides about this path.
+    /// request. Those for `front` do not: it answers for each path what the application decides about this path. Behind its name, it
+    /// answers for the rest of the path.
     pub(crate) fn spelled(rule: &FastCgi, spelled: &[u8]) -> Vec<Vec<u8>> {
-        let named = split(spelled, rule.extension.as_bytes()).map(|end| spelled[..end].to_vec());
+        let end = split(spelled, rule.extension.as_bytes());
+        let named = end.map(|end| spelled[..end].to_vec());
+        let is_front = |end: &usize| rule.front.as_deref().map(str::as_bytes) == Some(&spelled[..*end]);
+        let info = end
+            .filter(is_front)
+            .map(|end| spelled[end..].to_vec())
+            .filter(|info| !info.is_empty());
         let index = spelled
             .ends_with(b"/")
             .then(|| [spelled, rule.index.as_bytes()].concat());
-        [named, index].into_iter().flatten().collect()
+        [named, index, info].into_iter().flatten().collect()
     }
 }
 

@@ -49,6 +49,8 @@ struct More {
     identity: Option<String>,
     /// Number of the connection, for the ids of its requests and traces; 0: it has none yet.
     connection: Cell<u64>,
+    /// Exchanges with upstreams so far.
+    upstreams: Cell<u32>,
 }
 
 /// The rejection of a request by a limit.
@@ -115,6 +117,17 @@ impl Client {
             head,
             is_secured: !cx.state.conditional.is_empty() && self.used_https(cx, Asked::Request(head)),
         }
+    }
+
+    /// The number of an exchange with an upstream that begins: none of the connection has the same.
+    pub(super) fn next_upstream(&self) -> u32 {
+        let upstreams = &self.more.get_or_init(Box::default).upstreams;
+        upstreams.replace(upstreams.get().saturating_add(1))
+    }
+
+    /// Exchanges with upstreams so far.
+    pub(super) fn upstreams(&self) -> u32 {
+        self.more.get().map_or(0, |more| more.upstreams.get())
     }
 
     /// The request of HTTP/1 that was counted last.

@@ -37,10 +37,13 @@ pub(super) const UNWRITABLE: Failure = Failure {
     ..Failure::of(Status::BAD_REQUEST)
 };
 
-/// The first ticket for the upstreams of this request of a client's connection. `request`: a number that no other request under way
-/// on the connection has.
-pub(super) fn first_ticket(request: u32) -> u32 {
-    (request % (TICKETS_END / TICKETS)) * TICKETS
+/// Exchanges with upstreams after which a connection of many streams takes no more requests, so that tickets stay apart. As many
+/// again may be on their way then.
+pub(super) const UPSTREAMS_MAX: u32 = TICKETS_END / TICKETS / 2;
+
+/// The first ticket for the upstreams of a request. `exchange`: a number that no other exchange under way on the connection has.
+pub(super) fn first_ticket(exchange: u32) -> u32 {
+    (exchange % (TICKETS_END / TICKETS)) * TICKETS
 }
 
 /// The route of a request, if it has one that no file comes before. The server's own handlers and the redirect to https take

@@ -447,6 +447,7 @@ impl Cached {
                 self.lead = None;
                 self.status.ttl = Some(object.head.ttl(wall));
                 self.serve(&object, wall);
+                self.pass_cookies(&object, fields);
                 return true;
             }
             let is_error = matches!(status, 500 | 502 | 503 | 504);
@@ -500,6 +501,10 @@ impl Cached {
         length: Option<u64>,
         terms: &Terms<'_>,
     ) {
+        if self.method == Method::Get && !self.may_reuse {
+            // The content of the request is not in the key.
+            return self.refuse(status, "content", terms.received);
+        }
         let decision = self.decide(status, fields, terms);
         if let Err(refusal) = decision {
             return self.refuse(status, refusal.detail(), terms.received);
@@ -524,6 +529,21 @@ impl Cached {
             received,
         });
         self.status.is_stored = true;
+    }
+
+    /// Sends the client for whom the response was validated the cookies that came with the answer: they are stored for nobody else.
+    fn pass_cookies(&mut self, object: &Object, fields: &Fields<'_, '_>) {
+        let Some(reply) = self.reply.as_mut().filter(|_| !object.head.has_cookie()) else {
+            return;
+        };
+        let cookies = fields
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+        for (name, value) in cookies {
+            write_line(&mut reply.text, name, value);
+            // Equal requests of others must not get it.
+            reply.settled = None;
+        }
     }
 
     /// The response is not stored. What was stored is outdated if the response is another.

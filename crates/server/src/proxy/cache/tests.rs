@@ -98,6 +98,60 @@ impl Rig {
 }
 
 #[test]
+fn a_cookie_of_a_validation_is_for_one_client() {
+    let rig = Rig::new(ProxyCache::default());
+    rig.get("/", "", 200, "ETag: \"1\"", b"x");
+    let validated = |response: &str| {
+        let mut cached = rig.cached(Method::Get, "/", "");
+        assert_eq!(look_up(&mut cached), Step::Go);
+        let lines = fields(response);
+        assert!(cached.answered(304, Protocol::Http11, &Fields::new(&lines), None, Instant::ZERO));
+        String::from_utf8(cached.take_reply().unwrap().text).unwrap()
+    };
+    assert!(validated("ETag: \"1\"\nSet-Cookie: sid=B").contains("sid=B"));
+    assert!(!validated("ETag: \"1\"").contains("sid=B"));
+}
+
+#[test]
+fn what_is_not_in_the_key_stores_nothing() {
+    let rig = Rig::new(ProxyCache::default());
+    let fresh = "Cache-Control: max-age=60";
+    // Content of a request for GET.
+    let lines = fields("");
+    let head = RequestHead {
+        method: Method::Get,
+        method_name: "GET",
+        target: Target::parse(b"/", Method::Get).unwrap(),
+        target_raw: b"/",
+        protocol: Protocol::Http11,
+        fields: Fields::new(&lines),
+    };
+    let wall = UnixTime::from_secs(rig.wall);
+    let mut fat = Cached::new(&rig.cache, &head, true, false, wall, Instant::ZERO).unwrap();
+    assert_eq!(look_up(&mut fat), Step::Go);
+    let response = fields(fresh);
+    fat.answered(
+        200,
+        Protocol::Http11,
+        &Fields::new(&response),
+        Some(1),
+        Instant::ZERO,
+    );
+    fat.take(b"x");
+    fat.complete();
+    assert!(rig.get("/", "", 500, "", b"").2);
+    // Answers to ranges and conditions.
+    for (target, request, status) in [("/a", "Range: bytes=9-", 416), ("/b", "If-Match: \"x\"", 412)] {
+        rig.get(target, request, status, fresh, b"");
+        assert_eq!(
+            rig.get(target, "", 200, "", b"y"),
+            (200, b"y".to_vec(), true),
+            "{target}"
+        );
+    }
+}
+
+#[test]
 fn the_budget_holds_whatever_is_stored_and_sent() {
     for &policy in Policy::ALL {
         check_budget(policy);

@@ -9,6 +9,7 @@ use crate::context::{Cx, Task, Work};
 use crate::entry::Entry;
 use crate::exchange::{Exchange, Failure};
 use crate::session::client::Client;
+use crate::session::gateway;
 use crate::session::multiplexed::again::again;
 use crate::session::multiplexed::answer::Reply;
 use crate::session::multiplexed::ask::{self, Ask, Outcome, Passing};
@@ -154,7 +155,9 @@ impl Http2 {
         stream.is_uploading = is_uploading;
         let at = self.at(id).unwrap_or_else(|at| at);
         self.streams.insert(at, stream);
-        if is_last || self.client.requests >= cx.state.limits.requests_per_connection {
+        let has_enough = self.client.requests >= cx.state.limits.requests_per_connection
+            || self.client.upstreams() >= gateway::UPSTREAMS_MAX;
+        if is_last || has_enough {
             self.http.shut_down(now, out);
         }
     }

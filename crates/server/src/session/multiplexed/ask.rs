@@ -51,12 +51,6 @@ impl Ask<'_> {
         Nth::Stream(self.stream)
     }
 
-    /// The first ticket for its upstreams. By the stream, because other requests may have come since this one did: their number
-    /// is not its own. Streams of clients have odd numbers in HTTP/2, and multiples of four in HTTP/3.
-    fn first_ticket(self) -> u32 {
-        gateway::first_ticket((self.stream >> 1) as u32)
-    }
-
     pub(in crate::session) fn compression(self) -> Compression {
         match self.protocol {
             Protocol::Http3 => Compression::Qpack,
@@ -196,7 +190,7 @@ pub(in crate::session) fn pass(
             (false, None) => Framing::Chunked,
         };
         let from = ask.client.from(cx, head, ask.nth());
-        let base = ask.first_ticket();
+        let base = gateway::first_ticket(ask.client.next_upstream());
         Some(
             match Forward::new(found, head, framing, &from, base, (cx.clock.now(), now)) {
                 Ok(mut forward) => {
@@ -314,7 +308,7 @@ fn upstream(
 ) -> Outcome {
     if let Asked::Request(head) = asked {
         let from = ask.client.from(cx, head, ask.nth());
-        let base = ask.first_ticket();
+        let base = gateway::first_ticket(ask.client.next_upstream());
         if let Ok(mut forward) =
             Forward::new(*found, head, Framing::Empty, &from, base, (cx.clock.now(), now))
         {

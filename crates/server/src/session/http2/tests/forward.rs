@@ -128,6 +128,20 @@ fn requests_without_a_file_have_connections_of_their_own() {
     assert_eq!(tickets.len(), 3, "{tickets:?}");
 }
 
+/// A client may leave numbers of streams out (RFC 9113 section 5.1.1), whatever multiple of tickets they are apart.
+#[test]
+fn streams_far_apart_have_connections_of_their_own() {
+    let mut peer = Peer::with(rule);
+    let (_, up) = peer.ask("GET", "/api/a", &[], true);
+    peer.send(&up);
+    let (_, mut up) = peer.ask("GET", "/api/b", &[], true);
+    // The number of the stream is behind length, type and flags.
+    up[5..9].copy_from_slice(&1_048_577_u32.to_be_bytes());
+    peer.rig.send(&up);
+    let tickets = dialed(&mut peer);
+    assert!(tickets.len() == 2 && tickets[0] != tickets[1], "{tickets:?}");
+}
+
 #[test]
 fn a_request_waits_for_a_connection_as_long_as_for_a_response() {
     let mut peer = Peer::with(rule);
