@@ -581,7 +581,9 @@ impl Task {
                 writeln!(out, "warm-up {}", flags.asked.warmup.as_nanos())?;
             }
             // Features at their defaults add nothing, so old plans keep their digest.
-            if let (Who::Clients(clients), What::Surge(_) | What::Each | What::Log(_)) = (&self.who, &self.what) {
+            if let (Who::Clients(clients), What::Surge(_) | What::Each | What::Log(_)) =
+                (&self.who, &self.what)
+            {
                 let (clients, len) = (*clients as usize, self.order().len());
                 let step = stride(clients, len);
                 if step != clients % len {
