@@ -123,7 +123,7 @@ fn entry(run: &Run, object: &Object, one: &Try, dns: Option<Duration>) -> Value 
             .collect()
     });
     let version = match line.get(2) {
-        Some(&"HTTP/2") => "HTTP/2",
+        Some(&version @ ("HTTP/2" | "HTTP/3")) => version,
         _ => "HTTP/1.1",
     };
     let started = earlier(run.began, dns.unwrap_or_default());

@@ -258,7 +258,8 @@ fn table(report: &Report) -> String {
 fn log(report: &Report) -> io::Result<Vec<u8>> {
     let run = &report.run;
     let record = &run.record;
-    let began = UNIX_EPOCH + Duration::try_from_secs_f64(run.started_at).unwrap_or_default();
+    // Second 0 is the end of the warm-up.
+    let began = UNIX_EPOCH + Duration::try_from_secs_f64(run.started_at + run.warmup_s).unwrap_or_default();
     let mut out = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()

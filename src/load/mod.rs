@@ -110,7 +110,7 @@ fn perform(
         .how
         .threads
         .map_or_else(machine::usable_cores, |threads| threads as usize)
-        .clamp(1, task.lines(place.size).max(1) as usize);
+        .clamp(1, task.threads_max(place.size, &flags.how).max(1) as usize);
     let descriptors = machine::raise_descriptor_limit();
     task.fits(place.size, &flags.how, descriptors, threads)?;
     let mut setup = task.setup(flags)?;

@@ -350,6 +350,12 @@ pub(super) fn run(
         Who::Sessions(schedule, _) => (mean(schedule, flags), false, "sessions/s"),
         Who::Replay => return Err(Failure::Usage("a replay has the rate of its log".to_owned())),
     };
+    if let Who::Rate(schedule, _) | Who::Sessions(schedule, _) = &task.who
+        && *schedule != Schedule::constant(first)
+    {
+        let why = "`--slo` searches for one rate, and this one changes during the run; give a single rate";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let unit = Unit { name, whole };
     let cap = Cap::of(&task, flags);
     if first > cap.most {

@@ -408,6 +408,14 @@ impl Task {
         }
     }
 
+    /// Threads that have a connection to use, at most.
+    pub(super) fn threads_max(&self, size: u32, how: &HowFlags) -> u32 {
+        match self.who {
+            Who::Users(_) | Who::Clients(_) => self.lines(size),
+            Who::Sessions(..) | Who::Rate(..) | Who::Replay => how.connections.unwrap_or(CONNECTIONS),
+        }
+    }
+
     /// Whether users or clients keep a connection.
     pub(super) fn keeps(&self) -> bool {
         match self.who {
@@ -573,6 +581,15 @@ impl Task {
                 writeln!(out, "warm-up {}", flags.asked.warmup.as_nanos())?;
             }
             // Features at their defaults add nothing, so old plans keep their digest.
+            if let (Who::Clients(clients), What::Surge(_) | What::Each | What::Log(_)) =
+                (&self.who, &self.what)
+            {
+                let (clients, len) = (*clients as usize, self.order().len());
+                let step = stride(clients, len);
+                if step != clients % len {
+                    writeln!(out, "stride {step}")?;
+                }
+            }
             if flags.how.verb() != Verb::GET {
                 writeln!(out, "{}", flags.how.verb())?;
             }
@@ -685,6 +702,7 @@ impl Task {
     /// RequestSource of objects for each client.
     fn supplies(&self, clients: u32) -> impl Fn(u32) -> RequestSource + '_ {
         let order = self.order();
+        let stride = stride(clients as usize, order.len());
         move |client| match &self.what {
             What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, client)),
             What::Scenarios(_) => RequestSource::Starts {
@@ -693,7 +711,7 @@ impl Task {
             },
             What::Surge(_) | What::Each | What::Log(_) => RequestSource::Turn {
                 next: client as usize % order.len(),
-                stride: clients as usize % order.len(),
+                stride,
                 order: Arc::clone(&order),
             },
         }
@@ -784,12 +802,12 @@ impl Task {
             Some(Model::Open {
                 arrivals: self.process(rank + size * thread, size * threads as u64)?,
                 source: self.source(),
-                lines_max: flags
-                    .how
-                    .connections
-                    .unwrap_or(CONNECTIONS)
-                    .div_ceil(threads as u32)
-                    .saturating_mul(flags.how.users_per_connection),
+                lines_max: part(
+                    flags.how.connections.unwrap_or(CONNECTIONS),
+                    threads as u32,
+                    thread as u32,
+                )
+                .saturating_mul(flags.how.users_per_connection),
             })
         };
         let Expected { shares, drawn } = expected(
@@ -968,5 +986,49 @@ impl What {
             }
             Kind::Microscape => What::Each,
         })
+    }
+}
+/// How far a client goes on in a list of `len` for its next request: with no divisor in common, so that each client passes the whole
+/// list.
+fn stride(clients: usize, len: usize) -> usize {
+    let mut steps = clients..;
+    steps.find(|&step| divisor(step, len) == 1).unwrap_or(1) % len
+}
+
+/// The greatest common divisor.
+fn divisor(mut one: usize, mut other: usize) -> usize {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+/// What one of `parts` gets of `all`.
+fn part(all: u32, parts: u32, number: u32) -> u32 {
+    all / parts + u32::from(number < all % parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{part, stride};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_client_passes_the_whole_list() {
+        for clients in 1..=20 {
+            for len in 1..=20 {
+                let step = stride(clients, len);
+                let passed: BTreeSet<usize> = (0..len).map(|nth| nth * step % len).collect();
+                assert_eq!(passed.len(), len, "{clients} clients, {len} objects");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_what_is_allowed() {
+        for (all, parts) in [(1, 1), (20, 16), (1_000, 3)] {
+            let shares = (0..parts).map(|number| part(all, parts, number));
+            assert_eq!(shares.sum::<u32>(), all, "{all} in {parts}");
+        }
     }
 }

@@ -717,6 +717,10 @@ impl Crew {
             Trouble::Handshake if is_open => Trouble::Protocol,
             other => other,
         };
+        // A response that was cut off is not asked for again, whether the server closed or reset.
+        if trouble == Trouble::Lost && fetch.first.is_some() {
+            return self.cut_short(line, port, now);
+        }
         self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);
         self.lost(line, trouble, port, now);
     }

@@ -250,7 +250,9 @@ impl Crew {
             .carriers
             .get(self.carrier_of(line))
             .and_then(Option::as_deref);
-        carrier.is_some_and(|carrier| carrier.opening.is_some() || carrier.shaking.is_some())
+        // Before TLS, a connection of TCP opens; that of QUIC opens with it.
+        let opens_with_it = self.setup.mode == Mode::Http3;
+        carrier.is_some_and(|carrier| carrier.shaking.is_some() || (opens_with_it && carrier.opening.is_some()))
     }
 
     /// Processes bytes of a carrier's connection.
@@ -458,6 +460,9 @@ impl Crew {
                 }
                 Ended::Closed if is_answered => self.failed_on_stream(line, Trouble::Truncated, port, now),
                 Ended::Closed => self.unanswered(line, port, now),
+                Ended::Failed(Trouble::Lost) if is_answered => {
+                    self.failed_on_stream(line, Trouble::Truncated, port, now);
+                }
                 Ended::Failed(trouble) => self.lost(line, trouble, port, now),
             }
         }

@@ -164,7 +164,7 @@ impl Crew {
     /// Handles a close within a response. That file failed and is not repeated: it was answered, and a repetition would
     /// hide the failure. The requests behind it were not answered.
     #[cold]
-    fn cut_short(&mut self, line: u32, port: &mut Port, now: Instant) {
+    pub(super) fn cut_short(&mut self, line: u32, port: &mut Port, now: Instant) {
         self.fail_part(line, Trouble::Truncated, now);
         let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
             return;
