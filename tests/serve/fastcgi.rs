@@ -826,11 +826,19 @@ fn access_rules_cover_scripts(strategy: Strategy) {
     let front = to(&app, "[proxy.fastcgi]\nfront = \"/index.php\"");
     let server = launch(strategy, &tree, &front, top);
     let before = app.all().len();
-    for path in ["/admin/x", "/index.php/admin", "/index.php/admin/x", "/index%2ephp/admin/x"] {
+    for path in [
+        "/admin/x",
+        "/index.php/admin",
+        "/index.php/admin/x",
+        "/index%2ephp/admin/x",
+    ] {
         assert_eq!(server.connect().get(path).status, 403, "{path}");
     }
     assert_eq!(app.all().len(), before);
-    assert_eq!(server.connect().get("/index.php/other").text(), "script /index.php");
+    assert_eq!(
+        server.connect().get("/index.php/other").text(),
+        "script /index.php"
+    );
 }
 
 fn mounts_have_no_scripts(strategy: Strategy) {

@@ -252,7 +252,8 @@ impl Crew {
             .and_then(Option::as_deref);
         // Before TLS, a connection of TCP opens; that of QUIC opens with it.
         let opens_with_it = self.setup.mode == Mode::Http3;
-        carrier.is_some_and(|carrier| carrier.shaking.is_some() || (opens_with_it && carrier.opening.is_some()))
+        carrier
+            .is_some_and(|carrier| carrier.shaking.is_some() || (opens_with_it && carrier.opening.is_some()))
     }
 
     /// Processes bytes of a carrier's connection.
