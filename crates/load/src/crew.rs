@@ -718,7 +718,9 @@ impl Crew {
             other => other,
         };
         // A response that was cut off is not asked for again, whether the server closed or reset.
-        if trouble == Trouble::Lost && fetch.first.is_some() {
+        let has_begun =
+            fetch.first.is_some() || user.session.as_ref().is_some_and(Session::is_within_final_head);
+        if trouble == Trouble::Lost && has_begun {
             return self.cut_short(line, port, now);
         }
         self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);

@@ -297,34 +297,48 @@ fn what_a_closing_server_left_is_asked_for_again() {
     }
 }
 
-/// A truncated response is one failed file; requests behind it are repeated; all counts agree.
+/// A truncated response is one failed file, whether the server closes or resets; requests behind it are repeated; all counts agree.
 #[test]
 fn a_reply_cut_short_is_a_file_that_failed() {
-    let server = Server { cuts: 3, ..GOOD };
-    let played = rehearse(Mode::Pipelined, script(&[6], 1), server);
-    let expected = [(1, "/0"), (1, "/1 /2 /3 /4 /5"), (2, "/3 /4 /5")];
-    assert_eq!(pieces(&played), wanted(&expected));
-    let counted = |record: &Record| {
-        [
-            record.files,
-            record.files_failed,
-            record.count(Trouble::Truncated),
-            record.closed_by_server,
-            record.resent,
-            record.connections,
-            record.objects,
-        ]
-    };
-    assert_eq!(counted(played.crew.ledger.measured()), [4, 2, 2, 2, 3, 2, 0]);
-    assert_eq!(played.crew.ledger.measured().errors(), 2);
-    for mode in [Mode::Http10, Mode::Serial, Mode::EarlyClose] {
-        let server = Server { cuts: 1, ..GOOD };
-        let played = rehearse(mode, script(&[2, 1], 1), server);
+    for resets in [false, true] {
+        let server = Server {
+            cuts: 3,
+            resets,
+            ..GOOD
+        };
+        let played = rehearse(Mode::Pipelined, script(&[6], 1), server);
+        let expected = [(1, "/0"), (1, "/1 /2 /3 /4 /5"), (2, "/3 /4 /5")];
+        assert_eq!(pieces(&played), wanted(&expected));
+        let counted = |record: &Record| {
+            [
+                record.files,
+                record.files_failed,
+                record.count(Trouble::Truncated),
+                record.closed_by_server,
+                record.resent,
+                record.connections,
+                record.objects,
+            ]
+        };
         assert_eq!(
             counted(played.crew.ledger.measured()),
-            [0, 3, 3, 3, 0, 3, 0],
-            "{mode:?}"
+            [4, 2, 2, 2, 3, 2, 0],
+            "{resets}"
         );
+        assert_eq!(played.crew.ledger.measured().errors(), 2);
+        for mode in [Mode::Http10, Mode::Serial, Mode::EarlyClose] {
+            let server = Server {
+                cuts: 1,
+                resets,
+                ..GOOD
+            };
+            let played = rehearse(mode, script(&[2, 1], 1), server);
+            assert_eq!(
+                counted(played.crew.ledger.measured()),
+                [0, 3, 3, 3, 0, 3, 0],
+                "{mode:?} {resets}"
+            );
+        }
     }
 }
 

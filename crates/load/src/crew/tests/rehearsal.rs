@@ -19,6 +19,8 @@ pub(super) struct Server {
     pub(super) hangs: usize,
     /// Index of the response on a connection that it truncates, closing the connection.
     pub(super) cuts: usize,
+    /// Whether it resets the connection then.
+    pub(super) resets: bool,
     /// If set, it never responds: it closes the connection, or resets it if `true`.
     pub(super) shuts: Option<bool>,
     /// Bytes it sends unrequested, a millisecond after each response.
@@ -32,6 +34,7 @@ pub(super) const GOOD: Server = Server {
     refuses: false,
     hangs: usize::MAX,
     cuts: usize::MAX,
+    resets: false,
     shuts: None,
     babbles: b"",
 };
@@ -170,7 +173,11 @@ impl Rehearsal {
             if given == self.server.cuts {
                 let half = reply.as_bytes()[..reply.len() / 2].to_vec();
                 self.at(at, Later::Bytes(line, number, half));
-                self.at(at + Duration::from_millis(1), Later::Eof(line, number));
+                let end = match self.server.resets {
+                    true => Later::Reset(line, number),
+                    false => Later::Eof(line, number),
+                };
+                self.at(at + Duration::from_millis(1), end);
                 break;
             }
             self.at(at, Later::Bytes(line, number, reply.into_bytes()));
