@@ -380,7 +380,7 @@ impl Report {
     /// A note on requests without a response time and their effect on the figures; none if all have one.
     pub(super) fn lost_note(&self) -> Option<String> {
         let (lost, all) = (self.response_ms.failed, self.files + self.response_ms.failed);
-        let (failed, unfinished) = (self.files_failed, self.unfinished);
+        let (failed, unfinished) = (self.files_failed, self.response_ms.failed - self.files_failed);
         let share = lost as f64 / all.max(1) as f64 * 100.0;
         let mut text = match (failed, unfinished) {
             (0, 0) => return None,

@@ -106,9 +106,9 @@ impl Ledger {
     }
 
     /// Records an object still pending at the end of the grace period, by the intended time of the part it waits for.
-    pub(crate) fn abandon(&mut self, intended: Instant, now: Instant) {
+    pub(crate) fn abandon(&mut self, requests: u64, intended: Instant, now: Instant) {
         let from = intended.max(self.from);
-        self.of(now).abandon(now.since(from));
+        self.of(now).abandon(requests, now.since(from));
         self.held(intended, now);
     }
 

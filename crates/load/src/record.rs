@@ -263,6 +263,9 @@ pub struct Record {
     pub dropped: u64,
     /// Objects still pending at the end of the grace period.
     pub unfinished: u64,
+    /// Their requests that were under way, of which an object may have several. Results of earlier versions have none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub requests_unfinished: u64,
     /// Steps of scenarios, by number; empty without a script.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
@@ -316,9 +319,15 @@ impl Record {
         }
     }
 
-    /// Counts an object still pending at the end of the grace period, after waiting for `waited`.
-    pub fn abandon(&mut self, waited: Duration) {
+    /// Requests that were still under way at the end of the grace period.
+    pub fn pending(&self) -> u64 {
+        self.requests_unfinished.max(self.unfinished)
+    }
+
+    /// Counts an object still pending at the end of the grace period, with this many requests, after waiting for `waited`.
+    pub fn abandon(&mut self, requests: u64, waited: Duration) {
         self.unfinished += 1;
+        self.requests_unfinished += requests;
         self.waited.add(waited);
     }
 
@@ -353,7 +362,7 @@ impl Record {
     /// Requests missing from the histograms of files. Each failed one counts in means as at least `timeout`.
     pub fn lost_files(&self, timeout: Duration) -> Lost {
         Lost {
-            count: self.files_failed + self.unfinished,
+            count: self.files_failed + self.pending(),
             timed: self.failed.count(),
             least_ns: self.failed.total_of_at_least(timeout),
         }
@@ -513,6 +522,7 @@ impl Record {
             (&mut self.bytes_received, other.bytes_received),
             (&mut self.dropped, other.dropped),
             (&mut self.unfinished, other.unfinished),
+            (&mut self.requests_unfinished, other.requests_unfinished),
             (&mut self.skipped, other.skipped),
             (&mut self.interrupted, other.interrupted),
         ] {
@@ -563,7 +573,7 @@ mod tests {
             record.complete(7, at, Instant::ZERO);
             record.fail(2, Duration::from_millis(ms + 1), at, Instant::ZERO);
             record.held.add(Duration::from_millis(ms + 2));
-            record.abandon(Duration::from_millis(ms + 3));
+            record.abandon(1, Duration::from_millis(ms + 3));
             record.decile_failed((ms % 10) as usize);
             let path = if ms % 3 == 0 { "/a" } else { "/b" };
             record.example(Trouble::Length, path, [Some(ms), None], at, Instant::ZERO);

@@ -756,7 +756,7 @@ pub(crate) mod tests {
         let answered = Duration::from_millis(5);
         record.response.add_n(answered, 3360);
         for _ in 0..4 {
-            record.abandon(Duration::from_millis(2600));
+            record.abandon(1, Duration::from_millis(2600));
             record.held.add(Duration::from_millis(1600));
         }
         let (times, lost) = closed.corrected().expect("it is closed");

@@ -301,7 +301,7 @@ pub fn judge(
 /// Warning that displayed quantiles may be this client's own delay: its lateness at that quantile is above the limit
 /// and a relevant share of the time. Up to p99, lateness makes a run invalid instead.
 fn late_quantiles(record: &Record, corrected_p999: Option<Duration>, bounds: &Bounds) -> Option<String> {
-    let lost = record.files_failed + record.unfinished;
+    let lost = record.files_failed + record.pending();
     let response = |share| record.response.quantile_with(share, lost);
     let mut names = Vec::new();
     let mut late_ms = Vec::new();

@@ -98,13 +98,21 @@ impl Crew {
                 }
             }
             let asked = lines.iter().filter_map(|line| match &line.phase {
-                Phase::Fetching(fetch) => Some(fetch.part_intended),
+                Phase::Fetching(fetch) => {
+                    let requests = fetch.asked.saturating_sub(fetch.got).max(1);
+                    Some((fetch.part_intended, requests as u64))
+                }
                 // Between two files of an object.
-                Phase::Pausing(_) => Some(now),
+                Phase::Pausing(_) => Some((now, 1)),
                 _ => None,
             });
-            if let Some(first) = asked.min() {
-                self.ledger.abandon(first, now);
+            let (mut first, mut requests) = (None, 0);
+            for (since, pending) in asked {
+                first = first.min(Some(since)).or(Some(since));
+                requests += pending;
+            }
+            if let Some(first) = first {
+                self.ledger.abandon(requests, first, now);
             }
         }
     }

@@ -342,6 +342,19 @@ fn a_reply_cut_short_is_a_file_that_failed() {
     }
 }
 
+/// At the end of the grace period, each request under way counts as longer than all others, not each object.
+#[test]
+fn all_requests_of_an_object_that_never_completed_count() {
+    let server = Server { hangs: 2, ..GOOD };
+    let patient = Setup {
+        timeout: Duration::from_secs(60),
+        ..setup(Mode::Pipelined)
+    };
+    let record = rehearse_as(patient, script(&[6], 1), server).recorded();
+    assert_eq!((record.files, record.files_failed, record.unfinished), (2, 0, 1));
+    assert_eq!(record.lost_files(Duration::ZERO).count, 4);
+}
+
 /// Unrequested data breaks HTTP, unless it announces a close.
 #[test]
 fn what_nobody_asked_for_is_no_good_reply() {
