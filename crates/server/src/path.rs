@@ -181,6 +181,32 @@ pub(crate) fn encode(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// The normalized spelling of a raw path, in which rules match; `None` if the path is malformed.
+pub(crate) fn spelling(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut spelled = Vec::new();
+    spell(raw, &mut spelled).ok()?;
+    Some(spelled)
+}
+
+/// The normalized spelling of a path whose escaped slashes and backslashes are slashes; `None` if it has none.
+pub(crate) fn with_slashes(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        match (first, behind) {
+            (b'\\', _) => decoded.push(b'/'),
+            (b'%', [b'2', b'F' | b'f', after @ ..] | [b'5', b'C' | b'c', after @ ..]) => {
+                decoded.push(b'/');
+                rest = after;
+            }
+            _ => decoded.push(*first),
+        }
+    }
+    (decoded != raw).then_some(())?;
+    spelling(&decoded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -502,7 +502,7 @@ impl Gate {
             visit(raw);
         }
         // Some upstreams take an escaped slash for a slash.
-        if let Some(path) = with_slashes(raw) {
+        if let Some(path) = path::with_slashes(raw) {
             visit(&path);
         }
         // The content of a precompressed sibling is that of its file.
@@ -526,25 +526,6 @@ impl Gate {
             }
         }
     }
-}
-
-/// The normalized spelling of a path whose escaped slashes and backslashes are slashes; `None` if it has none.
-fn with_slashes(raw: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let [first, behind @ ..] = rest {
-        rest = behind;
-        match (first, behind) {
-            (b'\\', _) => decoded.push(b'/'),
-            (b'%', [b'2', b'F' | b'f', after @ ..] | [b'5', b'C' | b'c', after @ ..]) => {
-                decoded.push(b'/');
-                rest = after;
-            }
-            _ => decoded.push(*first),
-        }
-    }
-    (decoded != raw).then_some(())?;
-    spelling(&decoded)
 }
 
 #[cfg(test)]

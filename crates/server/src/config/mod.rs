@@ -59,6 +59,7 @@ mod values;
 mod versions;
 
 pub use self::otlp::{Otlp, OtlpCompression, OtlpEndpoint, Parents, SampledBy, Share};
+pub(crate) use crate::path::spelling;
 pub use access::{Access, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
@@ -90,7 +91,6 @@ pub(crate) use proxy::{CONNECT_TIMEOUT_MAX, STREAMS_MAX};
 pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
-pub(crate) use redirect::spelling;
 pub use request_header::RequestHeader;
 pub use request_id::RequestIdField;
 pub use resource_attribute::ResourceAttribute;

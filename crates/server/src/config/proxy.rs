@@ -10,6 +10,7 @@ use super::proxy_cache::{self, ProxyCache};
 use super::request_header::RequestHeader;
 use super::upstream::{ProxyTls, UpstreamAddress};
 use super::values;
+use crate::path;
 use crate::proxy_protocol::Version;
 use balance::Policy;
 use core::str::FromStr;
@@ -428,7 +429,9 @@ impl Proxy {
     /// The target for an upstream if the rule covers `path`, in normalized spelling. `raw` is the path as received; it is
     /// passed on as it is, unless the rule strips a part of it.
     pub(crate) fn target(&self, path: &[u8], raw: &[u8], query: Option<&[u8]>) -> Option<Vec<u8>> {
-        if !self.covers(path) {
+        // Some upstreams take an escaped slash for a slash: the rule has to cover both readings.
+        let covers = |other: Vec<u8>| self.covers(&other);
+        if !self.covers(path) || !path::with_slashes(raw).is_none_or(covers) {
             return None;
         }
         let captured = self.path.captures(path)?;
@@ -663,6 +666,22 @@ mod tests {
         }
         assert!("/api".parse::<ProxyFlag>().is_err());
         assert!("api=http://127.0.0.1:1".parse::<ProxyFlag>().is_err());
+    }
+
+    #[test]
+    fn an_escaped_slash_leads_out_of_no_rule() {
+        let target = |rule: &Proxy, raw: &str| {
+            let path = path::spelling(raw.as_bytes()).unwrap();
+            rule.target(&path, raw.as_bytes(), None)
+        };
+        let mut all = rule("*", false);
+        all.except = vec!["/internal/*".parse().unwrap()];
+        assert_eq!(target(&all, "/x/..%2Finternal/keys"), None);
+        let public = rule("/public/*", false);
+        for raw in ["/public/..%2Fsecret", "/public/..%5csecret"] {
+            assert_eq!(target(&public, raw), None, "{raw}");
+        }
+        assert!(target(&public, "/public/a%2Fb").is_some());
     }
 
     #[test]

@@ -197,15 +197,8 @@ impl Redirect {
         self.to.write(self.from.captures(path)?, &mut to);
         let end = to.iter().position(|&b| b == b'?').unwrap_or(to.len());
         let query = to.get(end + 1..).unwrap_or_default().to_vec();
-        Some((spelling(&to[..end])?, query))
+        Some((path::spelling(&to[..end])?, query))
     }
-}
-
-/// The normalized spelling of a raw path, in which rules match; `None` if the path is malformed.
-pub(crate) fn spelling(raw: &[u8]) -> Option<Vec<u8>> {
-    let mut spelled = Vec::new();
-    path::spell(raw, &mut spelled).ok()?;
-    Some(spelled)
 }
 
 /// Checks that no request is redirected more than [`HOPS_MAX`] times. Only paths are followed, not addresses. A request that meets

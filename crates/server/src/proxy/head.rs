@@ -51,6 +51,11 @@ const NOT_IN_TRAILERS: [&str; 12] = [
     "range",
 ];
 
+/// Whether this server writes a field of this name into requests, in place of the client's.
+pub(crate) fn is_own(name: &str) -> bool {
+    is_among(name, &OWN)
+}
+
 /// Whether a field ends at this server.
 pub(crate) fn ends_here(name: &str, fields: &Fields<'_, '_>) -> bool {
     is_among(name, &HOP_BY_HOP)

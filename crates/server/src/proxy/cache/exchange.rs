@@ -10,6 +10,7 @@ use super::repeat::Settled;
 use super::store::Lookup;
 use super::{Cache, Count, TARGETS};
 use crate::field_list::write_line;
+use crate::proxy::head::{ends_here, is_own};
 use http_cache::cache_status::{CacheStatus, Forwarded};
 use http_cache::directives::{RequestDirectives, ResponseDirectives};
 use http_cache::invalidation;
@@ -97,8 +98,15 @@ impl Cached {
         began: Instant,
     ) -> Option<Cached> {
         let key = key(head, is_secured)?;
+        // The upstream gets no others, so they choose no response.
+        let passed = head
+            .fields
+            .iter()
+            .filter(|(name, _)| !ends_here(name, &head.fields));
+        let passed: Vec<Line<'_>> = passed.map(|(name, value)| Line { name, value }).collect();
+        let fields = Fields::new(&passed);
         let mut request = Vec::new();
-        for (name, value) in head.fields.iter() {
+        for (name, value) in fields.iter() {
             write_line(&mut request, name, value);
         }
         let purges = cache.catch_up();
@@ -129,7 +137,7 @@ impl Cached {
             reply: None,
         };
         if may_reuse {
-            let found = cache.store.find(&cached.key, &head.fields);
+            let found = cache.store.find(&cached.key, &fields);
             if let Lookup::Found(object) = &found
                 && head.method == Method::Get
                 && object.part.is_none()
@@ -222,6 +230,10 @@ impl Cached {
             Lookup::Nothing => Forwarded::UriMiss,
             Lookup::OtherVariant => Forwarded::VaryMiss,
             Lookup::OtherPart => Forwarded::Partial,
+            // A range of another method than GET is ignored (RFC 9110 section 14.2).
+            Lookup::Found(object) if object.part.is_some() && self.method != Method::Get => {
+                Forwarded::Partial
+            }
             Lookup::Found(object) => {
                 match reuse::decide(&object.head, &self.asked, &self.cache.allowances(), wall) {
                     Reuse::Fresh => {
@@ -512,6 +524,9 @@ impl Cached {
         let Some(names) = variant::names(fields) else {
             return;
         };
+        if names.iter().any(|name| is_own(name)) {
+            return self.refuse(status, Refusal::Vary.detail(), terms.received);
+        }
         let Some(body) = Growing::new(&self.cache.store, length, self.cache.config.max_object_size.0) else {
             return self.refuse(status, "too-large", terms.received);
         };
@@ -636,6 +651,8 @@ impl Cached {
         let lines = head.lines();
         let names = variant::names(&Fields::new(&lines));
         drop(lines);
+        // Fields that this server writes itself are none of the request's.
+        let names = names.filter(|names| !names.iter().any(|name| is_own(name)));
         let may_store = !head.directives.no_store
             && !head.directives.private
             && !self.asked.no_store

@@ -151,6 +151,24 @@ fn what_is_not_in_the_key_stores_nothing() {
     }
 }
 
+/// The upstream gets no field that `Connection` names, and none of those that this server writes.
+#[test]
+fn fields_that_the_upstream_does_not_get_choose_no_response() {
+    let rig = Rig::new(ProxyCache::default());
+    let english = "Cache-Control: max-age=600\nVary: Accept-Language";
+    rig.get(
+        "/",
+        "Connection: accept-language\nAccept-Language: de",
+        200,
+        english,
+        b"en",
+    );
+    assert!(rig.get("/", "Accept-Language: de", 200, english, b"de").2);
+    let of_client = "Cache-Control: max-age=600\nVary: X-Forwarded-For";
+    rig.get("/b", "", 200, of_client, b"x");
+    assert!(rig.get("/b", "", 200, of_client, b"y").2);
+}
+
 #[test]
 fn the_budget_holds_whatever_is_stored_and_sent() {
     for &policy in Policy::ALL {
