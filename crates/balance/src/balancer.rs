@@ -51,6 +51,8 @@ pub struct Visit {
     pub connect: Option<Duration>,
     /// Time to the head of the response, and the service that the request got until then, in seconds; `None` before it.
     pub answer: Option<(Duration, f64)>,
+    /// Failures in a row that the head of the response has ended.
+    pub forgiven: u32,
 }
 
 /// What is known of an upstream, to show.
@@ -319,6 +321,7 @@ impl Balancer {
             clock,
             connect: None,
             answer: None,
+            forgiven: 0,
         }
     }
 
@@ -351,17 +354,20 @@ impl Balancer {
             upstream.demand.add(service, now);
         }
         visit.answer = Some((took, service));
-        upstream.health.succeeded(now);
+        visit.forgiven = upstream.health.succeeded(now);
         if self.uses_times() {
             self.times.compute(&self.upstreams, now);
         }
     }
 
-    /// The upstream failed the request. Returns whether it is ejected because of that. A single upstream never is.
-    pub fn failed(&mut self, at: usize, now: Instant) -> bool {
+    /// The upstream failed the request, whose [`Visit::forgiven`] count again. Returns whether it is ejected because of that. A single
+    /// upstream never is.
+    pub fn failed(&mut self, at: usize, forgiven: u32, now: Instant) -> bool {
         self.latest = self.latest.max(now);
         let failures_max = if self.len() == 1 { 0 } else { self.failures_max };
-        self.upstreams[at].health.failed(failures_max, self.ejection, now)
+        self.upstreams[at]
+            .health
+            .failed(forgiven, failures_max, self.ejection, now)
     }
 
     /// An active check of the upstream ended. Returns whether it goes out of use or comes back because of that.

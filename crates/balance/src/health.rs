@@ -57,13 +57,16 @@ impl Health {
         }
     }
 
-    /// A request got its response.
-    pub(crate) fn succeeded(&mut self, now: Instant) {
+    /// A request got the head of its response. Returns the failures in a row that this ends, unless the rest fails.
+    pub(crate) fn succeeded(&mut self, now: Instant) -> u32 {
         match self {
-            Health::Up { failures, .. } => *failures = 0,
-            Health::Ejected { .. } => self.back(now),
+            Health::Up { failures, .. } => core::mem::take(failures),
+            Health::Ejected { .. } => {
+                self.back(now);
+                0
+            }
             // The next check tells.
-            Health::Down => {}
+            Health::Down => 0,
         }
     }
 
@@ -74,13 +77,19 @@ impl Health {
         };
     }
 
-    /// A request failed; after `failures_max` in a row (0: never), the upstream is ejected. Returns whether it is because
-    /// of this one.
-    pub(crate) fn failed(&mut self, failures_max: u32, ejection: Duration, now: Instant) -> bool {
+    /// A request failed; after `failures_max` in a row (0: never), the upstream is ejected. `forgiven`: the failures that the head of
+    /// its response had ended. Returns whether it is because of this one.
+    pub(crate) fn failed(
+        &mut self,
+        forgiven: u32,
+        failures_max: u32,
+        ejection: Duration,
+        now: Instant,
+    ) -> bool {
         let until = now + ejection;
         match self {
             Health::Up { failures, .. } => {
-                *failures = failures.saturating_add(1);
+                *failures = failures.saturating_add(forgiven).saturating_add(1);
                 let is_ejected = failures_max > 0 && *failures >= failures_max;
                 if is_ejected {
                     *self = Health::Ejected { until };
@@ -140,7 +149,7 @@ mod tests {
         health.succeeded(at(3));
         assert_eq!(health, Health::Down);
         assert!(health.checked(true, at(4)) && health.is_open(at(4)));
-        assert!(health.failed(1, SPAN, at(5)));
+        assert!(health.failed(0, 1, SPAN, at(5)));
         assert!(!health.checked(true, at(6)) && !health.is_open(at(6)));
         assert!(health.is_open(at(15)));
     }

@@ -73,8 +73,8 @@ fn an_upstream_that_fails_is_ejected_and_probed() {
     for &policy in Policy::ALL {
         let mut balancer = balancer(policy, &[1, 1]);
         let mut rng = Seed(4).rng();
-        assert!(!balancer.failed(0, at(1)) && !balancer.failed(0, at(1)));
-        assert!(balancer.failed(0, at(1)), "the third failure in a row ejects");
+        assert!(!balancer.failed(0, 0, at(1)) && !balancer.failed(0, 0, at(1)));
+        assert!(balancer.failed(0, 0, at(1)), "the third failure in a row ejects");
         assert_eq!(counts(&mut balancer, 10, at(2)), [0, 10]);
         // After ten seconds, one request probes; the others stay away until it ends.
         let mut later = Vec::new();
@@ -86,7 +86,7 @@ fn an_upstream_that_fails_is_ejected_and_probed() {
         for visit in later.extract_if(.., |visit| visit.at == 1) {
             balancer.leave(visit);
         }
-        assert!(!balancer.failed(0, at(12)), "it was ejected before");
+        assert!(!balancer.failed(0, 0, at(12)), "it was ejected before");
         assert_eq!(counts(&mut balancer, 10, at(13)), [0, 10]);
         balancer.answered(&mut later[0], at(13));
         balancer.leave(later[0]);
@@ -95,15 +95,37 @@ fn an_upstream_that_fails_is_ejected_and_probed() {
 }
 
 #[test]
+fn a_response_that_is_cut_ends_no_row_of_failures() {
+    let mut balancer = balancer(Policy::RoundRobin, &[1, 1]);
+    let mut rng = Seed(5).rng();
+    let mut ejected = Vec::new();
+    // At the first upstream, two cut responses, a whole one, and three cut ones.
+    for is_cut in [true, true, false, true, true, true] {
+        let mut visit = balancer.enter(key(0), &mut rng, at(1)).unwrap();
+        if visit.at == 1 {
+            balancer.leave(visit);
+            visit = balancer.enter(key(0), &mut rng, at(1)).unwrap();
+        }
+        assert_eq!(visit.at, 0);
+        balancer.answered(&mut visit, at(1));
+        if is_cut {
+            ejected.push(balancer.failed(0, visit.forgiven, at(1)));
+        }
+        balancer.leave(visit);
+    }
+    assert_eq!(ejected, [false, false, false, false, true]);
+}
+
+#[test]
 fn if_all_are_out_all_take_part() {
     let mut balancer = balancer(Policy::RoundRobin, &[1, 1]);
     for upstream in [0, 0, 0] {
-        balancer.failed(upstream, at(1));
+        balancer.failed(upstream, 0, at(1));
     }
     assert!(balancer.checked(1, false, at(1)));
     assert_eq!(counts(&mut balancer, 10, at(1)), [5, 5]);
     let mut alone = self::balancer(Policy::RoundRobin, &[1]);
-    assert!((0..9).all(|_| !alone.failed(0, at(1))), "there is no other");
+    assert!((0..9).all(|_| !alone.failed(0, 0, at(1))), "there is no other");
 }
 
 #[test]
@@ -222,7 +244,7 @@ proptest! {
                 0 | 1 => visits.extend(balancer.enter(key(now), &mut rng, instant)),
                 2 if which < visits.len() => balancer.answered(&mut visits[which], instant),
                 3 if which < visits.len() => balancer.leave(visits.swap_remove(which)),
-                4 => drop(balancer.failed(which % 4, instant)),
+                4 => drop(balancer.failed(which % 4, 0, instant)),
                 _ => drop(balancer.checked(which % 4, later % 2 == 0, instant)),
             }
             let states = balancer.states(instant);

@@ -239,7 +239,7 @@ pub fn run(case: &Case, contender: Contender, seed: Seed) -> Outcome {
                 let balancer = &mut processes[job.process].balancer;
                 if is_error {
                     errors += 1;
-                    balancer.failed(visit.at, instant);
+                    balancer.failed(visit.at, visit.forgiven, instant);
                 } else {
                     balancer.answered(&mut visit, instant);
                     responses.push((now - job.began) as f64 / 1e9);

@@ -237,7 +237,7 @@ impl Recorded {
                     let Some(visit) = world.jobs[job as usize].visit.take() else {
                         continue;
                     };
-                    world.balancer.failed(visit.at, instant);
+                    world.balancer.failed(visit.at, visit.forgiven, instant);
                     world.balancer.leave(visit);
                     match world.may_repeat(self, job, is_processed) {
                         true => world.push(now, Event::Choose(job)),

@@ -82,7 +82,7 @@ impl Refresh {
             Ok(answer) => self.take(&answer, exchanged.is_http2, now),
             Err(error) => {
                 tracing::debug!("upstream {to}: a stored response stays stale: {error}");
-                route.balancer.failed(stay.at(), now);
+                route.balancer.failed(stay.at(), stay.forgiven(), now);
                 stay.failed(true, now);
             }
         }

@@ -48,6 +48,11 @@ impl Stay {
         self.visit.at
     }
 
+    /// Failures in a row that the head of the response has ended there.
+    pub(crate) fn forgiven(&self) -> u32 {
+        self.visit.forgiven
+    }
+
     /// The upstream failed the request; it may have processed it, or it did not.
     pub(crate) fn failed(&self, is_processed: bool, now: Instant) {
         if let Some(note) = &self.note {
@@ -150,9 +155,9 @@ impl Balancer {
         }
     }
 
-    /// An upstream failed before the end of its response. Returns whether it is ejected because of that.
-    pub(crate) fn failed(&self, at: usize, now: Instant) -> bool {
-        self.shared.lock().failed(at, now)
+    /// An upstream failed before the end of its response. `forgiven`: of the stay there. Returns whether it is ejected because of that.
+    pub(crate) fn failed(&self, at: usize, forgiven: u32, now: Instant) -> bool {
+        self.shared.lock().failed(at, forgiven, now)
     }
 
     /// What is known of each upstream, in their order, at the last event.

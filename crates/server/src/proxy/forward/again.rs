@@ -204,7 +204,8 @@ impl Forward {
             let is_unprocessed = is_at_address || matches!(why, Failed::Unresolved | Failed::Refused);
             stay.failed(!is_unprocessed, now);
         }
-        self.route.balancer.failed(self.at, now)
+        let forgiven = self.stay.as_ref().map_or(0, |stay| stay.forgiven());
+        self.route.balancer.failed(self.at, forgiven, now)
     }
 
     /// The TLS of the connection failed. Before the end of its handshake, no byte of the request was sent, so any request may go
