@@ -2,8 +2,8 @@
 //!
 //! Decides which values are valid. `crate::proxy::scripts` finds the script of a request.
 
-use super::redirect::spelling;
 use super::values::site_path;
+use crate::path::spelling;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -465,7 +465,7 @@ fn rewritten(before: &[u8], captured: &[u8], after: &[u8], out: &mut Vec<u8>) {
     let end = before.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
     let folder = &before[..end];
     // A normalized path is its own spelling.
-    match super::redirect::spelling(&joined) {
+    match path::spelling(&joined) {
         Some(spelled) if spelled.starts_with(folder) => out.extend_from_slice(&spelled),
         Some(spelled) => {
             out.extend_from_slice(folder);
@@ -490,7 +490,7 @@ impl FromStr for Rewrite {
         let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"?#\\\"<>^`{|}".contains(&b);
         let sample = text.replace('*', "x");
         let is_path = text.starts_with('/') && text.bytes().all(is_plain) && text.matches('*').count() <= 1;
-        if !is_path || super::redirect::spelling(sample.as_bytes()).as_deref() != Some(sample.as_bytes()) {
+        if !is_path || path::spelling(sample.as_bytes()).as_deref() != Some(sample.as_bytes()) {
             return Err(format!(
                 "`{}` is not a path for an upstream; write one with at most one `*` and without a query, as in /v2/*",
                 text.escape_debug()

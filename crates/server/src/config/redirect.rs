@@ -214,7 +214,7 @@ pub(super) fn all_end(rules: &[Redirect]) -> Result<(), String> {
             let mut way = Vec::new();
             // What the targets have added to the query, which the client keeps.
             let mut query = Vec::new();
-            let mut path = spelling(example.as_bytes());
+            let mut path = path::spelling(example.as_bytes());
             while let Some(at) = path {
                 let holds = |other: &&Redirect| other.conditions.hold_given(&rule.conditions, &query);
                 let taken = rules.iter().filter(holds).find(|rule| rule.covers(&at));
@@ -277,7 +277,7 @@ mod tests {
 
     fn goes(from: &str, to: &str, path: &str, query: Option<&str>) -> Option<String> {
         let redirect = redirect(from, to, 301).unwrap();
-        let path = spelling(path.as_bytes())?;
+        let path = path::spelling(path.as_bytes())?;
         redirect.covers(&path).then_some(())?;
         let mut out = Vec::new();
         let plain = |text: &[u8], out: &mut Vec<u8>| out.extend_from_slice(text);
@@ -384,7 +384,7 @@ mod tests {
             ("/b/c", true),
         ] {
             assert_eq!(
-                rule.covers(&spelling(path.as_bytes()).unwrap()),
+                rule.covers(&path::spelling(path.as_bytes()).unwrap()),
                 is_redirected,
                 "{path}"
             );

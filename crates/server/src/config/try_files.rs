@@ -4,8 +4,8 @@
 
 use super::condition::{Conditions, Facts};
 use super::pattern::PathPattern;
-use super::redirect::spelling;
 use super::values::site_path;
+use crate::path::spelling;
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, de};
