@@ -9,7 +9,7 @@ use crate::regex;
 const SETS_MAX: usize = 32;
 
 /// Most conditions of a rule of Weir, and the length of each in bytes.
-const CONDITIONS_MAX: usize = 8;
+pub(crate) const CONDITIONS_MAX: usize = 8;
 const TEXT_MAX: usize = 256;
 
 /// Sets of conditions, each of which is enough. Without any set, nothing is enough.

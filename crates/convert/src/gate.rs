@@ -51,7 +51,9 @@ impl Site {
             ..Access::default()
         };
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
-            *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
+            let both = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
+            // A password alone is not enough.
+            *rule = Access { any: false, ..both };
         }
         let covers_everything = |rule: &Access| matches!(&*rule.path, "*" | "/*");
         if !self.access.iter().any(covers_everything) {

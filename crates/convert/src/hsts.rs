@@ -1,5 +1,6 @@
 //! `Strict-Transport-Security` belongs into responses over TLS alone (RFC 6797 section 7.2).
 
+use crate::condition::CONDITIONS_MAX;
 use crate::model::{HeaderRule, Server};
 
 /// The condition of requests over TLS, to Weir or to a proxy that it trusts.
@@ -23,7 +24,13 @@ pub(crate) fn apply(server: &mut Server) {
         for rule in &mut site.header_rules {
             let header = taken(&mut rule.header);
             let mut conditions = rule.conditions.clone();
-            if !conditions.iter().any(|one| one.contains("scheme ")) {
+            if conditions.iter().any(|one| one == "scheme http") {
+                continue;
+            }
+            let is_told = conditions
+                .iter()
+                .any(|one| one == OVER_TLS || one == "not scheme http");
+            if !is_told && conditions.len() < CONDITIONS_MAX {
                 conditions.push(OVER_TLS.to_owned());
             }
             moved.push(HeaderRule {

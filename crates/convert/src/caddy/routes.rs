@@ -175,7 +175,8 @@ const DENIED: &str = "the result denies these paths";
 fn is_check(directive: &Directive) -> bool {
     let name = directive.name.as_str();
     let starts = ["auth", "jwt"];
-    matches!(name, "basic_auth" | "basicauth" | "forward_auth")
+    // What a named route does is not known here.
+    matches!(name, "basic_auth" | "basicauth" | "forward_auth" | "invoke")
         || starts.iter().any(|start| name.starts_with(start))
 }
 
@@ -675,6 +676,7 @@ impl Routes<'_> {
             }
             "tracing" => Fate::missing("the converter carries no tracing"),
             "intercept" => Fate::missing("Weir passes responses of upstreams on"),
+            "invoke" => Fate::open("the converter reads no named routes, and one may limit access"),
             _ if is_check(directive) => {
                 Fate::open("the converter does not know this directive, which limits access by its name")
             }

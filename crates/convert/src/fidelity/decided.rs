@@ -405,3 +405,23 @@ fn sections_inherit_passwords_and_networks_apart() {
     ));
     assert_eq!(decision(&found, "/sub/a"), "allow = [\"all\"]", "{}", found.toml);
 }
+
+#[test]
+fn a_named_route_may_limit_access() {
+    let found = caddy("route /x/* {\ninvoke guard\nfile_server\n}\nfile_server");
+    assert_eq!(decision(&found, "/x/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(4, "missing", "named routes")]);
+}
+
+#[test]
+fn a_password_opens_no_site_of_this_machine() {
+    let text = "server { listen 80; server_name b.test; root /b; }\n\
+                server { listen 127.0.0.1:80; server_name a.test; root /a;\n\
+                satisfy any; allow 127.0.0.1; deny all; auth_basic x; auth_basic_user_file /u; }\n";
+    let found = converted(Dialect::Nginx, text);
+    let access = tables(site(&found, Some("a.test")), "host.access");
+    assert!(
+        access[0].contains("127.0.0.1") && !access[0].contains("any"),
+        "{access:?}"
+    );
+}

@@ -199,6 +199,14 @@ impl Cached {
         then(&Fields::new(&lines))
     }
 
+    /// Whether the request asks for a part, or only under a condition.
+    fn has_preconditions(&self) -> bool {
+        self.with_request(|request| {
+            let mut names = validation::PRECONDITIONS.iter();
+            names.any(|name| request.find(name).is_some())
+        })
+    }
+
     /// Looks for a stored response.
     pub(crate) fn look_up(&mut self, now: Instant) -> Step {
         let wall = self.wall(now);
@@ -243,7 +251,10 @@ impl Cached {
                     }
                     Reuse::Stale { revalidates } => {
                         self.cache.count(Count::Stale, 1);
+                        // The refresh asks for the whole, so a request for a part or with conditions of its own cannot be it.
+                        let asks_for_all = self.validates || !self.has_preconditions();
                         if revalidates
+                            && asks_for_all
                             && self.method == Method::Get
                             && let Flown::Lead(lead) = self.fly()
                         {

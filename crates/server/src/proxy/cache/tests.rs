@@ -151,6 +151,23 @@ fn what_is_not_in_the_key_stores_nothing() {
     }
 }
 
+#[test]
+fn a_request_for_a_part_refreshes_nothing() {
+    let mut rig = Rig::new(ProxyCache::default());
+    let stale = "Cache-Control: max-age=1, stale-while-revalidate=86400";
+    rig.get("/", "", 200, stale, b"x");
+    rig.wall += 2;
+    for (request, refreshes) in [
+        ("Range: bytes=0-0", false),
+        ("If-None-Match: *", false),
+        ("", true),
+    ] {
+        let mut cached = rig.cached(Method::Get, "/", request);
+        assert_eq!(look_up(&mut cached), Step::Serve);
+        assert_eq!(cached.take_refresh().is_some(), refreshes, "{request}");
+    }
+}
+
 /// The upstream gets no field that `Connection` names, and none of those that this server writes.
 #[test]
 fn fields_that_the_upstream_does_not_get_choose_no_response() {
