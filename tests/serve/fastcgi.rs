@@ -837,7 +837,7 @@ fn access_rules_cover_scripts(strategy: Strategy) {
     assert_eq!(app.all().len(), before);
     assert_eq!(
         server.connect().get("/index.php/other").text(),
-        "script /index.php"
+        "script /index.php /other"
     );
 }
 
