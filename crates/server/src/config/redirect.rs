@@ -140,12 +140,12 @@ impl Redirect {
         })
     }
 
-    /// Whether requests for this path, spelled by [`spelling`], are redirected if they meet the conditions.
+    /// Whether requests for this path, spelled by [`path::spelling`], are redirected if they meet the conditions.
     pub(crate) fn covers(&self, path: &[u8]) -> bool {
         self.from.matches(path) && !self.except.iter().any(|one| one.matches(path))
     }
 
-    /// The status of the redirect if a request for this path, spelled by [`spelling`], is redirected.
+    /// The status of the redirect if a request for this path, spelled by [`path::spelling`], is redirected.
     pub(crate) fn applies(&self, path: &[u8], facts: Facts<'_, '_, '_>) -> Option<Status> {
         (self.covers(path) && self.conditions.hold(facts)).then_some(self.status)
     }
@@ -160,7 +160,7 @@ impl Redirect {
         &self.from
     }
 
-    /// Appends the target for `path`, which must be spelled by [`spelling`]. The query of the request follows that of
+    /// Appends the target for `path`, which must be spelled by [`path::spelling`]. The query of the request follows that of
     /// the target, if it has one; `escape` appends it.
     pub(crate) fn location(
         &self,
