@@ -130,10 +130,11 @@ impl Access {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn rule(path: &str, allow: &[&str], deny: &[&str], htpasswd: bool) -> Access {
+    /// An access rule for `path`, for tests here and of the gate.
+    pub(crate) fn rule(path: &str, allow: &[&str], deny: &[&str], htpasswd: bool) -> Access {
         let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
         Access {
             path: path.to_owned(),

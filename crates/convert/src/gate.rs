@@ -298,17 +298,7 @@ impl Site {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rule(path: &str, allow: &[&str], deny: &[&str], htpasswd: bool) -> Access {
-        let texts = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
-        Access {
-            path: path.to_owned(),
-            allow: texts(allow),
-            deny: texts(deny),
-            htpasswd: htpasswd.then(|| "users".to_owned()),
-            ..Access::default()
-        }
-    }
+    use crate::access::tests::rule;
 
     #[test]
     fn a_narrow_rule_keeps_the_conditions_of_wider_ones() {
