@@ -1,5 +1,6 @@
 //! Other servers on this machine, for comparison, and their configuration: that of document 000's Table 10 where it
-//! says something, otherwise one that holds none back (no access log, files from the page cache, keep-alive of 15 s).
+//! says something, otherwise one that holds none back (files from the page cache, keep-alive of 15 s). All write an access
+//! log, as the servers of the documents did.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ pub(super) fn prepare(
         "nginx" => (
             format!(
                 "daemon off;\nmaster_process on;\nworker_processes auto;\n{}pid {folder}/pid;\nerror_log {folder}/error.log;\n\
-                 events {{ worker_connections 4096; }}\nhttp {{\n access_log off; sendfile on; tcp_nopush on;\n \
+                 events {{ worker_connections 4096; }}\nhttp {{\n access_log {folder}/access.log; sendfile on; tcp_nopush on;\n \
                  keepalive_timeout 15s; keepalive_requests 1000000;\n open_file_cache max=20000 inactive=60s;\n \
                  default_type application/octet-stream; types {{ text/html html; image/gif gif; text/plain txt; }}\n \
                  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; \
@@ -73,7 +74,8 @@ pub(super) fn prepare(
         "lighttpd" => (
             format!(
                 "server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
-                 server.errorlog = \"{folder}/error.log\"\nserver.max-keep-alive-requests = 0\n\
+                 server.errorlog = \"{folder}/error.log\"\nserver.modules += (\"mod_accesslog\")\n\
+                 accesslog.filename = \"{folder}/access.log\"\nserver.max-keep-alive-requests = 0\n\
                  server.max-keep-alive-idle = 15\nserver.max-fds = 4096\nindex-file.names = (\"index.html\")\n\
                  mimetype.assign = (\".html\" => \"text/html\", \".gif\" => \"image/gif\", \".txt\" => \"text/plain\")\n"
             ),
@@ -134,7 +136,9 @@ fn apache(is_event: bool, start: Option<u32>, is_root: bool, port: u16, root: &s
         .map(|name| format!("LoadModule {name}_module {modules}/mod_{name}.so\n"))
         .collect();
     format!(
-        "ServerRoot {folder}\nPidFile {folder}/pid\nErrorLog {folder}/error.log\nListen 127.0.0.1:{port}\nServerName localhost\n\
+        "ServerRoot {folder}\nPidFile {folder}/pid\nErrorLog {folder}/error.log\n\
+         CustomLog {folder}/access.log \"%h %l %u %t \\\"%r\\\" %>s %b\"\n\
+         Listen 127.0.0.1:{port}\nServerName localhost\n\
          LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n{load}{bounds}{user}ListenBackLog 1024\nKeepAlive On\n\
          KeepAliveTimeout 15\nMaxKeepAliveRequests 150\nMaxConnectionsPerChild 10000000\nDirectoryIndex index.html\n\
          TypesConfig /dev/null\nAddType text/html .html\nAddType image/gif .gif\nAddType text/plain .txt\n\
