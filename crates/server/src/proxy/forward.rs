@@ -436,7 +436,8 @@ impl Forward {
     /// Whether the exchange has ended, well or not, and nothing more is to be asked or sent.
     pub(crate) fn is_over(&self) -> bool {
         let is_done = match self.failed {
-            Some(_) => true,
+            // A page follows, and a session writes nothing while output is under way, an interim response for instance.
+            Some(why) => !self.is_sending_down || self.has_begun() || why == Failed::ClientGone,
             None => self.has_ended() && !self.has_output() && !self.is_sending_down,
         };
         is_done && self.link == Link::Gone

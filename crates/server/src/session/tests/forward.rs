@@ -2,7 +2,7 @@
 
 use super::rig::{End, Rig};
 use crate::config::{Config, Proxy};
-use runtime::session::{Ask, PeerEvent, Ticket};
+use runtime::session::{Ask, PeerEvent, PeerLoss, Ticket};
 use units::{Bytes, Duration};
 
 fn rule(config: &mut Config) {
@@ -109,4 +109,33 @@ fn the_total_timeout_counts_from_the_choice() {
     }
     rig.wait(Duration::from_secs(11));
     assert!(rig.text().contains("HTTP/1.1 504 "), "{}", rig.text());
+}
+
+/// A client may be slow to take 100 (Continue), and its upstream may fail meanwhile.
+#[test]
+fn a_page_waits_for_the_interim_response_before_it() {
+    let mut rig = Rig::with(rule);
+    rig.stalled = true;
+    rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+    assert_eq!(rig.text(), "");
+    rig.unstall();
+    let text = rig.text();
+    assert!(
+        text.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 502 "),
+        "{text}"
+    );
+    // A client that takes nothing gets no page, and its time is that of any output.
+    let mut rig = Rig::with(rule);
+    rig.stalled = true;
+    rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+    rig.wait(Duration::from_secs(29));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(Duration::from_secs(2));
+    assert_eq!((rig.end, rig.text().as_str()), (End::Closed, ""));
 }
