@@ -164,6 +164,10 @@ pub(crate) struct Forward {
     /// The header of the PROXY protocol, with which each connection begins, before its TLS; empty without one.
     announcement: Vec<u8>,
     is_sending_up: bool,
+    /// Since when the upstream has the whole request; `None` before that.
+    asked: Option<Instant>,
+    /// A byte of the response arrived.
+    has_heard: bool,
 
     upstream: Connection,
     /// Bytes of the upstream that are not decoded: a part of a head or of a chunk's frame.
@@ -329,6 +333,8 @@ impl Forward {
             up,
             announcement,
             is_sending_up: false,
+            asked: None,
+            has_heard: false,
             raw: Vec::new(),
             is_reading: false,
             response: Response::Awaited,

@@ -158,6 +158,7 @@ impl Forward {
     /// Bytes came from the upstream, without TLS.
     pub(super) fn decoded(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.again = None;
+        self.has_heard = true;
         if self.is_switched() {
             return self.pass_down(bytes);
         }

@@ -139,3 +139,30 @@ fn a_page_waits_for_the_interim_response_before_it() {
     rig.wait(Duration::from_secs(2));
     assert_eq!((rig.end, rig.text().as_str()), (End::Closed, ""));
 }
+
+/// A connection of HTTP/2 says more than responses.
+#[test]
+fn only_the_response_ends_the_time_to_its_first_byte() {
+    const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping";
+    let mut rig = Rig::with(|config| {
+        let upstream = "h2c://127.0.0.1:1".parse().unwrap();
+        let mut rule = Proxy::new("/api/*".parse().unwrap(), vec![upstream]);
+        // A connection for itself.
+        rule.keepalive = Some(0);
+        config.proxy.push(rule);
+    });
+    rig.send(b"GET /api/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    for frame in [SETTINGS, PING, PING] {
+        rig.wait(Duration::from_secs(19));
+        rig.upstream(ticket, PeerEvent::Bytes(frame));
+        // Their acknowledgments.
+        rig.upstream(ticket, PeerEvent::Sent);
+    }
+    assert_eq!(rig.text(), "");
+    rig.wait(Duration::from_secs(4));
+    assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
+}
