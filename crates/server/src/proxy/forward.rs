@@ -39,7 +39,7 @@ use super::places::Place;
 use super::retry;
 use super::scripts::Scripted;
 use super::{Found, Route, Target, Tried};
-use crate::checked::Vouched;
+use crate::checked::{Guarded, Vouched};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
@@ -178,6 +178,8 @@ pub(crate) struct Forward {
     pub(crate) down: Vec<u8>,
     pub(crate) is_sending_down: bool,
     failed: Option<Failed>,
+    /// What access rules mean for the fields of the request.
+    guarded: Guarded,
     /// What other servers say of the request.
     vouched: Option<Arc<Vouched>>,
     /// Length of the head of the request.
@@ -287,6 +289,7 @@ impl Forward {
             _ => None,
         };
         let mut forward = Forward {
+            guarded: from.guarded.clone(),
             vouched: None,
             id: from.id.clone(),
             called: from

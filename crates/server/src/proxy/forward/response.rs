@@ -73,7 +73,7 @@ pub(crate) trait ToClient {
     }
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
-    fn trailers(&mut self, trailers: &Fields<'_, '_>);
+    fn trailers(&mut self, trailers: &Fields<'_, '_>, ruled: &RuledLines);
 }
 
 impl Forward {
@@ -255,7 +255,7 @@ impl Forward {
                 }
                 Ok(Step::End { used: more, trailers }) => {
                     used += more;
-                    client.trailers(&trailers);
+                    client.trailers(&trailers, &self.ruled);
                     self.end(&trailers);
                 }
                 Ok(Step::Partial { used: more }) => {
@@ -282,7 +282,8 @@ impl Forward {
     pub(super) fn end(&mut self, trailers: &Fields<'_, '_>) {
         if self.response == Response::Begun(Outgoing::Chunked) {
             let start = self.down.len();
-            write_last_chunk(&mut self.down, trailers);
+            let ruled = &self.ruled;
+            write_last_chunk(&mut self.down, trailers, |name| ruled.replaces(name));
             self.body_bytes += (self.down.len() - start) as u64;
         }
         self.response = Response::Ended;

@@ -198,9 +198,9 @@ impl<F: Frames> ToClient for Downstream<'_, F> {
         Some(Written::Block(FieldList::of(&self.lines), F::COMPRESSION))
     }
 
-    fn trailers(&mut self, trailers: &Fields<'_, '_>) {
+    fn trailers(&mut self, trailers: &Fields<'_, '_>, ruled: &RuledLines) {
         let mut lines = Vec::new();
-        write_trailers(&mut lines, trailers);
+        write_trailers(&mut lines, trailers, |name| ruled.replaces(name));
         if !lines.is_empty() {
             let mut block = Vec::new();
             F::COMPRESSION.begin(&mut block);

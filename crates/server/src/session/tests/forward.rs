@@ -166,3 +166,37 @@ fn only_the_response_ends_the_time_to_its_first_byte() {
     rig.wait(Duration::from_secs(4));
     assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
 }
+
+/// A recipient may merge trailers into the head.
+#[test]
+fn trailers_replace_no_field_of_the_head() {
+    let mut rig = Rig::with(|config| {
+        rule(config);
+        config.proxy[0].request_header = toml::from_str("set = ['X-Env: prod']").unwrap();
+        config.request_id = "true".parse().unwrap();
+        config.request_id_answer = true;
+    });
+    let trailers = "0\r\nX-Request-Id: forged\r\nX-Env: dev\r\nX-Sum: 1\r\n\r\n";
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
+    rig.send(format!("POST /api/x HTTP/1.1\r\nHost: a\r\n{chunked}{trailers}").as_bytes());
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    let mut asked = std::mem::take(&mut rig.asked).into_iter();
+    let sent = asked.find_map(|(_, ask)| match ask {
+        Ask::Send(bytes) => Some(String::from_utf8(bytes).unwrap()),
+        _ => None,
+    });
+    let sent = sent.expect("the request");
+    assert!(sent.ends_with("1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n"), "{sent}");
+    rig.upstream(ticket, PeerEvent::Sent);
+    rig.upstream(
+        ticket,
+        PeerEvent::Bytes(format!("HTTP/1.1 200 OK\r\n{chunked}{trailers}").as_bytes()),
+    );
+    // Rules for requests say nothing about responses.
+    let text = rig.text();
+    assert!(
+        text.ends_with("1\r\nx\r\n0\r\nX-Env: dev\r\nX-Sum: 1\r\n\r\n"),
+        "{text}"
+    );
+}
