@@ -38,6 +38,9 @@ impl Forward {
         self.stay = Some(stay);
         self.tried = 1 << self.at;
         self.began = now;
+        if let Some(cached) = &self.cached {
+            cached.depart();
+        }
         let total = self.route.rule.total_timeout;
         self.until = (!total.is_zero()).then(|| now + total);
         self.route.budget.earn();
@@ -76,13 +79,14 @@ impl Forward {
         }
     }
 
-    /// Looks again for the addresses of the upstream, if they are awaited. Returns whether they were.
+    /// Looks again for the addresses of the upstream, if they are awaited, or how far the request of another client is. Returns
+    /// whether that was all there is to do at this time.
     pub(crate) fn find_again(&mut self, rng: &mut Rng, now: Instant) -> bool {
         let is_resolving = self.link == Link::Resolving;
         if is_resolving {
             self.aim(rng, now);
         }
-        is_resolving
+        is_resolving || self.keeps_waiting(now)
     }
 
     /// What the driver is to do for the connection to the upstream.

@@ -6,6 +6,9 @@ use units::{Duration, Instant};
 /// Time after which an exchange looks again whether a host name was looked up.
 const RECHECK: Duration = Duration::from_millis(50);
 
+/// Time after which an exchange looks again how far the request is that it waits for.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Longest wait for a response from the disk of a cache. Then the request goes to the upstream.
 const DISK_WAIT: Duration = Duration::from_secs(3);
 
@@ -63,7 +66,12 @@ impl Forward {
             Link::Collapsed if self.cached.as_ref().is_some_and(|cached| cached.is_loading()) => {
                 Some(rule.first_byte_timeout.min(DISK_WAIT))
             }
-            Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
+            Link::Queued => Some(rule.first_byte_timeout),
+            Link::Collapsed => {
+                let most = rule.first_byte_timeout;
+                let cached = self.cached.as_ref();
+                Some(cached.map_or(most, |cached| cached.patience(most, now).min(LOOK)))
+            }
             Link::Searching => Some(rule.connect_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             // Messages of a TLS handshake give it no more time.
