@@ -13,7 +13,7 @@ use crate::proxy::channel::Received;
 use crate::proxy::head::{binds_connection, write_content, write_last_chunk};
 use crate::proxy::http2::Over;
 use crate::request_id::RequestId;
-use http_semantics::field::{Fields, Line};
+use http_semantics::field::{Fields, Line, MAX_FIELDS};
 use http_semantics::request::Protocol;
 use http1::Misuse;
 use http1::client::{Ended, Step};
@@ -24,9 +24,11 @@ use runtime::complaints;
 use tls::refusal;
 use units::Instant;
 
-/// Limits on responses. Heads may be larger than those of requests: cookies and policies are long.
+/// Limits on responses. Heads may be larger than those of requests: cookies and policies are long. HTTP/2 and FastCGI need no
+/// line for the framing, which the layers of their connections add.
 pub(in crate::proxy) const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 64 << 10,
+    fields_max: MAX_FIELDS as u16 + 1,
     ..http1::Limits::DEFAULT
 };
 
