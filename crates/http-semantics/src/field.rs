@@ -7,8 +7,11 @@
 /// A field line: the name as received, and the value without surrounding white space.
 pub use httparse::Header as Line;
 
-/// Maximum number of field lines in a head. Lookup by name ignores later lines.
+/// Maximum number of field lines in a head of a peer.
 pub const MAX_FIELDS: usize = 100;
+
+/// Maximum number of field lines in any head: a proxy adds lines to those of a peer. Lookup by name ignores later lines.
+pub const MAX_LINES: usize = 254;
 
 /// The field names the protocol, the server or the client acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,12 +183,12 @@ impl Index {
     #[inline]
     fn of(lines: &[Line<'_>]) -> Index {
         let mut index = Index::EMPTY;
-        for (position, line) in lines.iter().take(MAX_FIELDS).enumerate() {
+        for (position, line) in lines.iter().take(MAX_LINES).enumerate() {
             if let Some(name) = Name::of(line.name.as_bytes()) {
                 let bit = 1 << name as u8;
                 if index.present & bit == 0 {
                     index.present |= bit;
-                    // MAX_FIELDS is below ABSENT, so the position fits.
+                    // MAX_LINES is below ABSENT, so the position fits.
                     index.at[name as usize] = position as u8;
                 } else {
                     index.repeated |= bit;
@@ -210,7 +213,7 @@ impl<'b, 's> Fields<'b, 's> {
         index: Index::EMPTY,
     };
 
-    /// A view of these lines; the first [`MAX_FIELDS`] can be found by name.
+    /// A view of these lines; the first [`MAX_LINES`] can be found by name.
     #[inline]
     pub fn new(lines: &'s [Line<'b>]) -> Fields<'b, 's> {
         Fields {

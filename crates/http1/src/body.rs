@@ -22,7 +22,10 @@ use crate::limits::Limits;
 use crate::response;
 use crate::scan::{Found, Scan, Section};
 use crate::slots::Slots;
-use http_semantics::field::{Fields, MAX_FIELDS, is_token_byte};
+use http_semantics::field::{Fields, Line, MAX_LINES, is_token_byte};
+
+/// What slots hold before trailers are parsed.
+static NO_LINES: [Line<'static>; MAX_LINES] = [httparse::EMPTY_HEADER; MAX_LINES];
 
 /// Decoder state of a body; 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,9 +401,8 @@ fn trailer<'b, 's>(
             trailers: Fields::EMPTY,
         }),
         Found::Complete(end) => {
-            let room = slots
-                .headers
-                .write_copy_of_slice(&[httparse::EMPTY_HEADER; MAX_FIELDS]);
+            let most = usize::from(limits.fields_max).min(MAX_LINES);
+            let room = slots.headers[..most].write_copy_of_slice(&NO_LINES[..most]);
             match httparse::parse_headers(&section[..end], room) {
                 Ok(httparse::Status::Complete((_, lines))) => Ok(Piece::End {
                     used: used + end,

@@ -10,7 +10,7 @@ use http_semantics::field::MAX_FIELDS;
 pub struct Limits {
     /// Bytes of a head, including its start line and final empty line.
     pub head_bytes_max: u32,
-    /// Field lines of a head or trailer section; values above [`MAX_FIELDS`] have no effect.
+    /// Field lines of a head or trailer section; values above [`MAX_LINES`](http_semantics::field::MAX_LINES) have no effect.
     pub fields_max: u16,
     /// Bytes of a request target.
     pub target_bytes_max: u32,

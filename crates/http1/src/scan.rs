@@ -7,7 +7,7 @@
 
 use crate::error::Fault;
 use crate::limits::Limits;
-use http_semantics::field::{MAX_FIELDS, is_token_byte};
+use http_semantics::field::{MAX_LINES, is_token_byte};
 
 /// The longest method name; the registered ones have at most 17 bytes.
 pub(crate) const METHOD_BYTES_MAX: usize = 32;
@@ -91,7 +91,7 @@ impl Scan {
                 return Err(Fault::RequestLine);
             }
             let start_lines = u16::from(section != Section::Trailer);
-            if self.lines > limits.fields_max.min(MAX_FIELDS as u16) + start_lines {
+            if self.lines > limits.fields_max.min(MAX_LINES as u16) + start_lines {
                 return Err(Fault::TooManyFields);
             }
         }

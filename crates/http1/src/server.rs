@@ -378,11 +378,39 @@ pub fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_semantics::field::MAX_LINES;
     use proptest::prelude::*;
 
     #[test]
     fn a_connection_is_small() {
         assert!(size_of::<Connection>() <= 24, "{}", size_of::<Connection>());
+    }
+
+    #[test]
+    fn the_last_line_of_the_longest_head_is_found() {
+        let limits = Limits {
+            fields_max: u16::MAX,
+            ..Limits::DEFAULT
+        };
+        for (more, expected) in [
+            (MAX_LINES - 2, Ok(Framing::Length(3))),
+            (MAX_LINES - 1, Err(Fault::TooManyFields)),
+        ] {
+            let lines = "A: b\r\n".repeat(more);
+            let text = format!("POST / HTTP/1.1\r\nHost: h\r\n{lines}Content-Length: 3\r\n\r\n");
+            for piece in [1, text.len()] {
+                let mut connection = Connection::new();
+                let outcome = (piece..=text.len()).step_by(piece).find_map(|end| {
+                    let mut slots = Slots::new();
+                    match connection.receive(&text.as_bytes()[..end], &mut slots, &limits) {
+                        Ok(Step::Request { head, .. }) => Some(Ok(head.framing)),
+                        Ok(_) => None,
+                        Err(fault) => Some(Err(fault)),
+                    }
+                });
+                assert_eq!(outcome, Some(expected), "{more} lines, pieces of {piece}");
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Decides how heads correspond (RFC 3875 sections 4 and 6), and when a response is whole: with the end of the request, not of
 //! its output, so that a response that was cut is never taken for complete.
 
-use super::http2::Over;
+use super::http2::{OWN, Over};
 use super::scripts::Call;
 use crate::own_fields::{HOP_BY_HOP, is_among};
 use fastcgi::decode::End;
@@ -20,14 +20,6 @@ use http1::slots::Slots;
 use http1::{response, server};
 use std::io::Write as _;
 use std::sync::Arc;
-
-/// Limits on requests as the exchange writes them: those of the client were checked.
-const OWN: http1::Limits = http1::Limits {
-    head_bytes_max: 1 << 20,
-    target_bytes_max: 1 << 20,
-    trailer_bytes_max: 1 << 20,
-    ..http1::Limits::DEFAULT
-};
 
 /// Most content of a request without a length, which is collected: applications are told the length first.
 pub(crate) const UNKNOWN_LENGTH_MAX: usize = 1 << 20;

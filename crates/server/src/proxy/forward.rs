@@ -39,7 +39,7 @@ use super::places::Place;
 use super::retry;
 use super::scripts::Scripted;
 use super::{Found, Route, Target, Tried};
-use crate::checked::Vouched;
+use crate::checked::{Guarded, Vouched};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
 use crate::proxy_protocol;
@@ -164,6 +164,10 @@ pub(crate) struct Forward {
     /// The header of the PROXY protocol, with which each connection begins, before its TLS; empty without one.
     announcement: Vec<u8>,
     is_sending_up: bool,
+    /// Since when the upstream has the whole request; `None` before that.
+    asked: Option<Instant>,
+    /// A byte of the response arrived.
+    has_heard: bool,
 
     upstream: Connection,
     /// Bytes of the upstream that are not decoded: a part of a head or of a chunk's frame.
@@ -174,6 +178,8 @@ pub(crate) struct Forward {
     pub(crate) down: Vec<u8>,
     pub(crate) is_sending_down: bool,
     failed: Option<Failed>,
+    /// What access rules mean for the fields of the request.
+    guarded: Guarded,
     /// What other servers say of the request.
     vouched: Option<Arc<Vouched>>,
     /// Length of the head of the request.
@@ -283,6 +289,7 @@ impl Forward {
             _ => None,
         };
         let mut forward = Forward {
+            guarded: from.guarded.clone(),
             vouched: None,
             id: from.id.clone(),
             called: from
@@ -329,6 +336,8 @@ impl Forward {
             up,
             announcement,
             is_sending_up: false,
+            asked: None,
+            has_heard: false,
             raw: Vec::new(),
             is_reading: false,
             response: Response::Awaited,
@@ -436,7 +445,8 @@ impl Forward {
     /// Whether the exchange has ended, well or not, and nothing more is to be asked or sent.
     pub(crate) fn is_over(&self) -> bool {
         let is_done = match self.failed {
-            Some(_) => true,
+            // A page follows, and a session writes nothing while output is under way, an interim response for instance.
+            Some(why) => !self.is_sending_down || self.has_begun() || why == Failed::ClientGone,
             None => self.has_ended() && !self.has_output() && !self.is_sending_down,
         };
         is_done && self.link == Link::Gone

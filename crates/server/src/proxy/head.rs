@@ -4,10 +4,12 @@
 //! those that `Connection` nominates. Framing is this server's own. `Via`, `Forwarded` (RFC 7239) and `X-Forwarded-*`
 //! describe the client and the trusted proxies between; what a client claims in them is dropped, because it cannot be checked.
 
+use crate::checked::Guarded;
 use crate::client_address::{From, UNKNOWN};
 use crate::config::RequestHeader;
 use crate::field_rules::RuledLines;
 use crate::own_fields::{HOP_BY_HOP, is_among};
+use crate::request_id::RequestId;
 use crate::traced::Trace;
 use http_semantics::field::{Fields, Name};
 use http_semantics::method::Method;
@@ -35,8 +37,9 @@ const OWN: [&str; 10] = [
     "x-real-ip",
 ];
 
-/// Fields that mean nothing, or harm, in a trailer section (RFC 9110 section 6.5.1).
-const NOT_IN_TRAILERS: [&str; 12] = [
+/// Fields that mean nothing, or harm, in a trailer section (RFC 9110 section 6.5.1), and those that this server writes into
+/// heads.
+const NOT_IN_TRAILERS: [&str; 27] = [
     "host",
     "expect",
     "authorization",
@@ -49,11 +52,63 @@ const NOT_IN_TRAILERS: [&str; 12] = [
     "location",
     "www-authenticate",
     "range",
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+    "if-range",
+    "max-forwards",
+    "proxy-authenticate",
+    "age",
+    "date",
+    "expires",
+    "retry-after",
+    "vary",
+    "via",
+    "cache-status",
+    "strict-transport-security",
 ];
 
 /// Whether this server writes a field of this name into requests, in place of the client's.
 pub(crate) fn is_own(name: &str) -> bool {
     is_among(name, &OWN)
+}
+
+/// Fields of a client that its upstream does not get, because this server or a rule writes them.
+#[derive(Debug)]
+pub(crate) struct Replaced<'a> {
+    rules: &'a RequestHeader,
+    guarded: &'a Guarded,
+    /// Name of the field with the id of the request, in lower case.
+    id: Option<String>,
+    is_traced: bool,
+}
+
+impl<'a> Replaced<'a> {
+    /// Those of a request with this id, if requests have ids.
+    pub(crate) fn of(
+        rules: &'a RequestHeader,
+        guarded: &'a Guarded,
+        id: Option<&RequestId>,
+        is_traced: bool,
+    ) -> Replaced<'a> {
+        Replaced {
+            rules,
+            guarded,
+            id: id.map(|id| id.field().to_ascii_lowercase()),
+            is_traced,
+        }
+    }
+
+    /// Whether a field of this name is among them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        is_own(name)
+            || name.eq_ignore_ascii_case("via")
+            || self.rules.drops(name)
+            || self.id.as_deref().is_some_and(|own| is_among(name, &[own]))
+            || (self.is_traced && Trace::replaces(name))
+            || self.guarded.keeps_back(name)
+    }
 }
 
 /// Whether a field ends at this server.
@@ -165,16 +220,9 @@ pub(crate) fn write_request(
     // These versions may split the field; others must get it whole (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
     let has_crumbs = matches!(head.protocol, Protocol::Http2 | Protocol::Http3);
     let mut cookies = Vec::new();
-    let id_field = from.id.as_ref().map(|id| id.field().to_ascii_lowercase());
+    let replaced = Replaced::of(rules, &from.guarded, from.id.as_ref(), from.trace.is_some());
     for (name, value) in head.fields.iter() {
-        if ends_here(name, &head.fields)
-            || is_among(name, &OWN)
-            || name.eq_ignore_ascii_case("via")
-            || rules.drops(name)
-            || id_field.as_deref().is_some_and(|own| is_among(name, &[own]))
-            || (from.trace.is_some() && Trace::replaces(name))
-            || from.guarded.keeps_back(name)
-        {
+        if ends_here(name, &head.fields) || replaced.has(name) {
             continue;
         }
         if has_crumbs && name == "cookie" {
@@ -421,18 +469,28 @@ pub(crate) fn write_content(out: &mut Vec<u8>, data: &[u8], is_chunked: bool) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the end of a chunked body, with those trailer fields that pass.
-pub(crate) fn write_last_chunk(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
+/// Appends the end of a chunked body, with those trailer fields that pass. `is_replaced` says which do not pass in the head,
+/// either.
+pub(crate) fn write_last_chunk(
+    out: &mut Vec<u8>,
+    trailers: &Fields<'_, '_>,
+    is_replaced: impl Fn(&str) -> bool,
+) {
     out.extend_from_slice(b"0\r\n");
-    write_trailers(out, trailers);
+    write_trailers(out, trailers, is_replaced);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends those trailer fields that pass.
-pub(crate) fn write_trailers(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
+/// Appends those trailer fields that pass, as [`write_last_chunk`]: a recipient may merge them into the head (RFC 9110 section
+/// 6.5).
+pub(crate) fn write_trailers(
+    out: &mut Vec<u8>,
+    trailers: &Fields<'_, '_>,
+    is_replaced: impl Fn(&str) -> bool,
+) {
     for (name, value) in trailers.iter() {
-        let passes = !ends_here(name, trailers) && !is_among(name, &OWN) && !is_among(name, &NOT_IN_TRAILERS);
-        if passes {
+        let has_no_place = is_own(name) || is_among(name, &NOT_IN_TRAILERS) || is_replaced(name);
+        if !has_no_place && !ends_here(name, trailers) {
             // A field that cannot be written is dropped, as a recipient may drop any trailer field.
             let _ = response::field(out, name, value);
         }
@@ -442,7 +500,6 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, trailers: &Fields<'_, '_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checked::Guarded;
     use http1::Limits;
     use http1::slots::Slots;
     use http1::{client, server};
@@ -654,7 +711,33 @@ mod tests {
             },
         ];
         let mut out = Vec::new();
-        write_last_chunk(&mut out, &Fields::new(&lines));
+        write_last_chunk(&mut out, &Fields::new(&lines), |_| false);
         assert_eq!(out, b"0\r\nChecksum: x\r\n\r\n");
+    }
+
+    /// What the head of a request may not say, its trailer section may not say either.
+    #[test]
+    fn trailers_hold_no_field_that_is_replaced() {
+        let rules: RequestHeader = toml::from_str("set = ['X-Env: prod']\nremove = ['X-Secret']\n").unwrap();
+        let guarded = Guarded {
+            kept_back: Some(vec!["remote-user".to_owned()].into()),
+            ..Guarded::default()
+        };
+        let names = [
+            "x-env",
+            "X-Secret",
+            "Remote-User",
+            "Remote_User",
+            "traceparent",
+            "Via",
+            "X-Forwarded-For",
+            "If-Range",
+            "X-Sum",
+        ];
+        let lines = names.map(|name| http_semantics::field::Line { name, value: b"1" });
+        let replaced = Replaced::of(&rules, &guarded, None, true);
+        let mut out = Vec::new();
+        write_last_chunk(&mut out, &Fields::new(&lines), |name| replaced.has(name));
+        assert_eq!(out, b"0\r\nX-Sum: 1\r\n\r\n");
     }
 }

@@ -86,7 +86,7 @@ impl ToClient for ForClient<'_> {
         self.connection.is_empty().then_some(Written::Text(down))
     }
 
-    fn trailers(&mut self, _: &Fields<'_, '_>) {}
+    fn trailers(&mut self, _: &Fields<'_, '_>, _: &RuledLines) {}
 }
 
 /// Takes the content of the request off the client's input.

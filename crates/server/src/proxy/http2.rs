@@ -11,7 +11,7 @@
 //! time; `shared` has those with several.
 
 use crate::config::STREAMS_MAX;
-use http_semantics::field::Fields;
+use http_semantics::field::{Fields, MAX_LINES};
 use http1::framing::Framing;
 use http1::server::Step;
 use http1::slots::Slots;
@@ -55,11 +55,12 @@ const IN_TURN: Priority = Priority {
     ..Priority::DEFAULT
 };
 
-/// Limits on requests as the exchange writes them: those of the client were checked.
-const OWN: http1::Limits = http1::Limits {
-    head_bytes_max: 1 << 20,
-    target_bytes_max: 1 << 20,
-    trailer_bytes_max: 1 << 20,
+/// Limits on requests as the exchange writes them: those of the client were checked, and the exchange adds lines.
+pub(super) const OWN: http1::Limits = http1::Limits {
+    head_bytes_max: u32::MAX,
+    fields_max: MAX_LINES as u16,
+    target_bytes_max: u32::MAX,
+    trailer_bytes_max: u32::MAX,
     ..http1::Limits::DEFAULT
 };
 

@@ -479,7 +479,63 @@ fn asks_for_file(head: &RequestHead<'_, '_>, has_body: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::failed::Failed;
+    use super::forward::Forward;
     use super::*;
+    use crate::checked::Guarded;
+    use crate::client_address::From;
+    use ::http1::framing::Framing;
+    use ::http1::server::{Connection, Step};
+    use ::http1::slots::Slots;
+    use ::http1::{Fault, Limits};
+    use runtime::session::Ask;
+    use units::Seed;
+
+    /// Its size is not the fault of an upstream.
+    #[test]
+    fn a_request_with_more_lines_than_can_be_read_goes_to_no_upstream() {
+        let rule = "path = '/a/*'\nupstreams = ['h2c://10.0.0.1:80']\nkeepalive = 0";
+        let rule: Proxy = toml::from_str(rule).expect("a rule");
+        let route = Route::new(rule, &mut Names::default(), None, None).expect("a route");
+        let route = Arc::new(route);
+        let from = From {
+            peer: "192.0.2.7".parse().expect("an address"),
+            hops: Vec::new(),
+            is_secured: false,
+            guarded: Guarded::default(),
+            id: None,
+            trace: None,
+        };
+        let now = Instant::ZERO;
+        for (lines, failed) in [(200, None), (260, Some(Failed::Request(Fault::TooManyFields)))] {
+            let mut slots = Slots::new();
+            let text = b"GET /a/x HTTP/1.1\r\nHost: a.test\r\n\r\n";
+            let mut http = Connection::new();
+            let Ok(Step::Request { head, .. }) = http.receive(text, &mut slots, &Limits::DEFAULT) else {
+                panic!("a request")
+            };
+            let found = Found {
+                route: Arc::clone(&route),
+                target: b"/a/x".to_vec(),
+                vouched: Some(Arc::new(Vouched {
+                    lines: b"X-Group: y\r\n".repeat(lines),
+                    user: None,
+                })),
+                script: None,
+            };
+            let times = (UnixTime::from_secs(0), now);
+            let forward = Forward::new(found, &head.semantics(), Framing::Empty, &from, 0, times);
+            let mut forward = forward.expect("it can be written");
+            forward.start(&mut Seed(1).rng(), now);
+            assert_eq!(forward.failed(), failed, "{lines}");
+            if failed.is_none() {
+                assert!(matches!(forward.ask(now), Some((_, Ask::Dial(_)))));
+                assert!(forward.opened(now));
+                assert!(matches!(forward.ask(now), Some((_, Ask::Send(_)))));
+                assert_eq!(forward.failed(), None);
+            }
+        }
+    }
 
     #[test]
     fn rules_share_a_cache_if_they_ask_alike() {

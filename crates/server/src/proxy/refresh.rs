@@ -57,6 +57,7 @@ impl Refresh {
         let Found::At(mut to, mut others) = place.find(self.now) else {
             return route.balancer.leave(&stay, Left::default());
         };
+        self.cached.depart();
         // No client waits for it.
         let announcement = proxy_protocol::announcement(route.rule.proxy_protocol, None);
         let exchanged = loop {

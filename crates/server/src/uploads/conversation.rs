@@ -2,7 +2,7 @@
 
 use super::desk::Desk;
 use super::reply::{Content, Reply};
-use http_semantics::field::MAX_FIELDS;
+use http_semantics::field::MAX_LINES;
 use http_semantics::status::Status;
 use http1::framing::Framing;
 use http1::response;
@@ -18,7 +18,7 @@ const PORTION: usize = 64 << 10;
 const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 2 << 20,
     target_bytes_max: 2 << 20,
-    fields_max: MAX_FIELDS as u16,
+    fields_max: MAX_LINES as u16,
     ..http1::Limits::DEFAULT
 };
 

@@ -23,7 +23,7 @@ use http_semantics::field::{Fields, Line, Name};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use std::sync::Arc;
-use units::{Instant, UnixTime};
+use units::{Duration, Instant, UnixTime};
 
 /// What the exchange does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub(crate) struct Cached {
     validates: bool,
     waiter: Option<Waiter>,
     has_waited: bool,
+    /// The request of another client that it waits for, and since when.
+    awaited: Option<(Waiter, Instant)>,
     /// It waited for a response from the disk.
     has_loaded: bool,
     /// The wait for the disk that is under way.
@@ -126,6 +128,7 @@ impl Cached {
             validates: false,
             waiter: None,
             has_waited: false,
+            awaited: None,
             has_loaded: false,
             loading: None,
             is_disk_late: false,
@@ -210,6 +213,7 @@ impl Cached {
     /// Looks for a stored response.
     pub(crate) fn look_up(&mut self, now: Instant) -> Step {
         let wall = self.wall(now);
+        self.awaited = None;
         if !self.may_reuse {
             self.cache.count(Count::Bypassed, 1);
             self.status.forwarded = Some(Forwarded::Method);
@@ -293,14 +297,15 @@ impl Cached {
         if !self.has_waited && !self.is_disk_late && self.may_collapse(wall) {
             match self.fly() {
                 Flown::Lead(lead) => self.lead = Some(lead),
-                Flown::Waiter(waiter) => {
+                Flown::Waiter(waiter) if !waiter.is_late(now) => {
+                    self.awaited = Some((waiter.clone(), now));
                     self.waiter = Some(waiter);
                     self.has_waited = true;
                     self.cache.count(Count::Collapsed, 1);
                     self.status.is_collapsed = true;
                     return Step::Wait;
                 }
-                Flown::Alone => {}
+                Flown::Waiter(_) | Flown::Alone => {}
             }
         }
         self.cache.count(Count::Misses, 1);
@@ -333,6 +338,26 @@ impl Cached {
     /// Whether it waits for the disk.
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.is_some()
+    }
+
+    /// How long another client's request is still worth waiting for; `most`: for the head of its response.
+    pub(crate) fn patience(&self, most: Duration, now: Instant) -> Duration {
+        match &self.awaited {
+            Some((waiter, since)) => waiter.patience(*since, most, now),
+            None => most,
+        }
+    }
+
+    /// Whether it waits for another client's request, and that is still worth it.
+    pub(crate) fn keeps_waiting(&self, most: Duration, now: Instant) -> bool {
+        self.awaited.is_some() && !self.patience(most, now).is_zero()
+    }
+
+    /// The request goes to the upstream: those who wait for it need not fear that it is held up here.
+    pub(crate) fn depart(&self) {
+        if let Some(lead) = &self.lead {
+            lead.depart();
+        }
     }
 
     fn hit(&mut self, object: &Object, wall: UnixTime) {
@@ -425,6 +450,7 @@ impl Cached {
             validates: self.validates,
             waiter: None,
             has_waited: true,
+            awaited: None,
             has_loaded: true,
             loading: None,
             is_disk_late: false,
@@ -492,6 +518,9 @@ impl Cached {
         }
         self.captured = wall;
         self.begin_capture((status, received), fields, length, &terms);
+        if let Some(lead) = &self.lead {
+            lead.answered(now);
+        }
         false
     }
 

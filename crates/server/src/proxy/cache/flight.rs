@@ -4,14 +4,25 @@
 //! ```text
 //!   enter ─┬─ first ──▶ Lead, until dropped ─────────────┐ wakes
 //!          └─ others ─▶ Waiter ── a job of the driver ───┴──▶ look again
+//!
+//!   Held ── depart ─▶ Asked ── answered ─▶ Answered ── dropped ─▶ over
 //! ```
+//! Decides how long the others wait. The first request may be held up by its client, which opens many connections or takes its
+//! response slowly, so only the upstream's own time is awaited for long.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{Duration, Instant};
 
 /// Most requests that wait for one response. Others go to the upstream.
 pub(super) const WAITERS_MAX: usize = 1_024;
+
+/// Longest wait for the content of a response after its head.
+const CONTENT_MAX: Duration = Duration::from_secs(5);
+
+/// Longest wait for a request that has not gone to the upstream.
+const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// What wakes a waiter.
 type Wake = Box<dyn FnOnce() + Send>;
@@ -31,9 +42,22 @@ impl fmt::Debug for Flights {
 #[derive(Default)]
 struct Flight(Mutex<Waiting>);
 
+/// How far the first request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    /// It waits for a connection to the upstream.
+    #[default]
+    Held,
+    /// The upstream has it, or gets it.
+    Asked,
+    /// The head of a response that is to be stored came at this time.
+    Answered(Instant),
+}
+
 #[derive(Default)]
 struct Waiting {
     is_over: bool,
+    progress: Progress,
     count: usize,
     wakes: Vec<Wake>,
 }
@@ -108,6 +132,19 @@ impl Lead {
         self.flight.lock().count += 1;
         Waiter(Arc::clone(&self.flight))
     }
+
+    /// The request goes to the upstream.
+    pub(super) fn depart(&self) {
+        let mut waiting = self.flight.lock();
+        if waiting.progress == Progress::Held {
+            waiting.progress = Progress::Asked;
+        }
+    }
+
+    /// The head of a response that is to be stored came.
+    pub(super) fn answered(&self, now: Instant) {
+        self.flight.lock().progress = Progress::Answered(now);
+    }
 }
 
 impl Drop for Lead {
@@ -128,6 +165,24 @@ impl Waiter {
     /// Whether nothing is waited for any more.
     pub(crate) fn is_over(&self) -> bool {
         self.0.lock().is_over
+    }
+
+    /// How long the response is still worth waiting for, for a request that waits `since` then; `most`: for its head. Zero: no
+    /// longer.
+    pub(super) fn patience(&self, since: Instant, most: Duration, now: Instant) -> Duration {
+        let waiting = self.0.lock();
+        let until = match waiting.progress {
+            _ if waiting.is_over => return Duration::ZERO,
+            Progress::Held => since + HELD_MAX.min(most),
+            Progress::Asked => since + most,
+            Progress::Answered(head) => head + CONTENT_MAX.min(most),
+        };
+        until.since(now)
+    }
+
+    /// Whether the content has been awaited for too long by others.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        matches!(self.0.lock().progress, Progress::Answered(head) if now.since(head) >= CONTENT_MAX)
     }
 
     /// Calls `wake` once the response is there or will not come; at once, if that is so already.

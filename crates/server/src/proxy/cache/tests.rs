@@ -506,6 +506,34 @@ fn one_request_goes_for_many_unless_its_response_is_not_stored() {
     assert!(waiter.is_over());
 }
 
+/// The first request may be one of a client that opens many connections, or takes its response slowly.
+#[test]
+fn a_request_that_is_held_up_holds_up_no_other_for_long() {
+    let rig = Rig::new(ProxyCache::default());
+    let at = |secs: u64| Instant::ZERO + Duration::from_secs(secs);
+    let minute = Duration::from_secs(60);
+    let mut first = rig.cached(Method::Get, "/", "");
+    assert_eq!(first.look_up(at(0)), Step::Go);
+    let mut second = rig.cached(Method::Get, "/", "");
+    assert_eq!(second.look_up(at(0)), Step::Wait);
+    let waits = |second: &Cached, secs: u64| second.keeps_waiting(minute, at(secs));
+    assert_eq!([4, 5].map(|secs| waits(&second, secs)), [true, false]);
+    // The time of the upstream is awaited.
+    first.depart();
+    assert_eq!([59, 60].map(|secs| waits(&second, secs)), [true, false]);
+    let lines = fields("Cache-Control: max-age=600");
+    first.answered(200, Protocol::Http11, &Fields::new(&lines), Some(2), at(50));
+    first.take(b"x");
+    assert_eq!([54, 55].map(|secs| waits(&second, secs)), [true, false]);
+    // Nobody begins to wait after that, until the response is stored.
+    let mut third = rig.cached(Method::Get, "/", "");
+    assert_eq!(third.look_up(at(55)), Step::Go);
+    first.take(b"y");
+    first.complete();
+    assert_eq!(second.look_up(at(55)), Step::Serve);
+    assert!(!waits(&second, 55));
+}
+
 #[test]
 fn a_stale_response_is_validated_once_while_it_is_served() {
     let mut rig = Rig::new(ProxyCache::default());

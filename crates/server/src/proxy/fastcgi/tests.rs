@@ -1,6 +1,9 @@
 //! What a request is in records, and a response in HTTP/1.1, wherever either is cut.
 
 use super::*;
+use crate::proxy::forward::LIMITS as OF_RESPONSES;
+use http_semantics::field::{MAX_FIELDS, MAX_LINES};
+use http_semantics::method::Method;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -81,6 +84,28 @@ fn field_lines_become_parameters() {
         ]);
         assert_eq!((heard.params, heard.keeps, heard.has_ended), (params, true, true));
         assert_eq!(heard.content, b"");
+    }
+}
+
+/// A client may send as many lines as a parser takes, and this server adds some. A response gets one for its framing.
+#[test]
+fn heads_have_room_for_lines_that_are_added() {
+    let lines: Vec<String> = (1..MAX_LINES).map(|at| format!("X-{at}: y\r\n")).collect();
+    let request = format!("GET /a.php HTTP/1.1\r\nHost: a\r\n{}\r\n", lines.concat());
+    let heard = sent(request.as_bytes(), request.len()).unwrap();
+    let variables = heard.params.keys().filter(|name| name.starts_with("HTTP_X_"));
+    assert_eq!(variables.count(), lines.len());
+    let fields: Vec<String> = (0..MAX_FIELDS).map(|at| format!("X-{at}: y\n")).collect();
+    let output = record(6, format!("{}\n", fields.concat()).as_bytes());
+    let (plain, over, _) = received("GET", &output, output.len());
+    assert_eq!(over, Ok(()));
+    let mut client = http1::client::Connection::new();
+    client.begin_request(Method::Get, true, &OF_RESPONSES).unwrap();
+    client.end_request().unwrap();
+    let mut slots = Slots::new();
+    match client.receive(plain.as_bytes(), &mut slots, &OF_RESPONSES) {
+        Ok(http1::client::Step::Response { head, .. }) => assert_eq!(head.fields.len(), MAX_FIELDS + 1),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -83,6 +83,7 @@ impl Forward {
             self.up.clone_from(again);
         }
         self.is_sending_up = false;
+        self.asked = None;
         self.is_reading = false;
         (self.is_reused, self.is_shared, self.is_awaited) = (false, false, false);
         self.log_errors(true);

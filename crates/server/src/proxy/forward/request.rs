@@ -2,7 +2,7 @@
 
 use super::upstream::PORTION;
 use super::{Failed, Forward, Link};
-use crate::proxy::head::{write_content, write_last_chunk};
+use crate::proxy::head::{Replaced, write_content, write_last_chunk};
 use http_semantics::field::Fields;
 
 /// Bytes of a request that are kept to be sent again, its head included. Longer requests are sent once.
@@ -71,7 +71,9 @@ impl Forward {
         self.has_whole_request = true;
         if self.is_chunked {
             let start = self.up.len();
-            write_last_chunk(&mut self.up, trailers);
+            let rules = &self.route.rule.request_header;
+            let replaced = Replaced::of(rules, &self.guarded, self.id.as_ref(), self.trace.is_some());
+            write_last_chunk(&mut self.up, trailers, |name| replaced.has(name));
             self.keep(start);
         }
     }

@@ -13,7 +13,7 @@ use crate::proxy::channel::Received;
 use crate::proxy::head::{binds_connection, write_content, write_last_chunk};
 use crate::proxy::http2::Over;
 use crate::request_id::RequestId;
-use http_semantics::field::{Fields, Line};
+use http_semantics::field::{Fields, Line, MAX_FIELDS};
 use http_semantics::request::Protocol;
 use http1::Misuse;
 use http1::client::{Ended, Step};
@@ -24,9 +24,11 @@ use runtime::complaints;
 use tls::refusal;
 use units::Instant;
 
-/// Limits on responses. Heads may be larger than those of requests: cookies and policies are long.
+/// Limits on responses. Heads may be larger than those of requests: cookies and policies are long. HTTP/2 and FastCGI need no
+/// line for the framing, which the layers of their connections add.
 pub(in crate::proxy) const LIMITS: http1::Limits = http1::Limits {
     head_bytes_max: 64 << 10,
+    fields_max: MAX_FIELDS as u16 + 1,
     ..http1::Limits::DEFAULT
 };
 
@@ -73,7 +75,7 @@ pub(crate) trait ToClient {
     }
 
     /// Takes the trailer section, unless the framing of the content has a place for it.
-    fn trailers(&mut self, trailers: &Fields<'_, '_>);
+    fn trailers(&mut self, trailers: &Fields<'_, '_>, ruled: &RuledLines);
 }
 
 impl Forward {
@@ -158,6 +160,7 @@ impl Forward {
     /// Bytes came from the upstream, without TLS.
     pub(super) fn decoded(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.again = None;
+        self.has_heard = true;
         if self.is_switched() {
             return self.pass_down(bytes);
         }
@@ -254,7 +257,7 @@ impl Forward {
                 }
                 Ok(Step::End { used: more, trailers }) => {
                     used += more;
-                    client.trailers(&trailers);
+                    client.trailers(&trailers, &self.ruled);
                     self.end(&trailers);
                 }
                 Ok(Step::Partial { used: more }) => {
@@ -281,7 +284,8 @@ impl Forward {
     pub(super) fn end(&mut self, trailers: &Fields<'_, '_>) {
         if self.response == Response::Begun(Outgoing::Chunked) {
             let start = self.down.len();
-            write_last_chunk(&mut self.down, trailers);
+            let ruled = &self.ruled;
+            write_last_chunk(&mut self.down, trailers, |name| ruled.replaces(name));
             self.body_bytes += (self.down.len() - start) as u64;
         }
         self.response = Response::Ended;

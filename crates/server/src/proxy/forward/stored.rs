@@ -58,6 +58,13 @@ impl Forward {
         }
     }
 
+    /// Whether the response to another client's request is still worth waiting for.
+    pub(super) fn keeps_waiting(&self, now: Instant) -> bool {
+        let most = self.route.rule.first_byte_timeout;
+        let cached = self.cached.as_ref().filter(|_| self.link == Link::Collapsed);
+        cached.is_some_and(|cached| cached.keeps_waiting(most, now))
+    }
+
     /// The wait is over, or takes too long: looks again. Returns whether the request waited.
     pub(crate) fn woken(&mut self, now: Instant) -> bool {
         if self.link == Link::Searching {

@@ -10,6 +10,8 @@ use crate::proxy::channel::Channel;
 use crate::proxy::http2::Over;
 use crate::proxy::places::{self, Place};
 use crate::proxy::scripts::Search;
+use http_semantics::field::MAX_LINES;
+use http1::Fault;
 use runtime::carrier::Carrier;
 use runtime::session::{Ask, Parcel, Parking, Ticket};
 use std::sync::Arc;
@@ -30,6 +32,9 @@ impl Forward {
             Some(Search::Nothing) => return self.fail(Failed::NoScript),
             Some(Search::Late) => return self.fail(Failed::Disk),
         }
+        if self.has_too_many_lines() {
+            return self.fail(Failed::Request(Fault::TooManyFields));
+        }
         // No upstream was tried, so there is one.
         let Some(stay) = self.route.balancer.enter((0, self.key), None, rng, now) else {
             return self.fail(Failed::NoTurn);
@@ -38,10 +43,21 @@ impl Forward {
         self.stay = Some(stay);
         self.tried = 1 << self.at;
         self.began = now;
+        if let Some(cached) = &self.cached {
+            cached.depart();
+        }
         let total = self.route.rule.total_timeout;
         self.until = (!total.is_zero()).then(|| now + total);
         self.route.budget.earn();
         self.aim(rng, now);
+    }
+
+    /// Whether the head of the request, with the lines of rules and authorization servers, has more of them than the layers of
+    /// a connection read. That would look like a failure of the upstream.
+    fn has_too_many_lines(&self) -> bool {
+        let has_layers = self.scripted.is_some() || self.route.places.iter().any(Place::may_speak_http2);
+        // The request line and the empty line are no fields.
+        has_layers && memchr::memchr_iter(b'\n', &self.up[..self.head_len]).count() > MAX_LINES + 2
     }
 
     /// Where the chosen upstream listens.
@@ -76,13 +92,14 @@ impl Forward {
         }
     }
 
-    /// Looks again for the addresses of the upstream, if they are awaited. Returns whether they were.
+    /// Looks again for the addresses of the upstream, if they are awaited, or how far the request of another client is. Returns
+    /// whether that was all there is to do at this time.
     pub(crate) fn find_again(&mut self, rng: &mut Rng, now: Instant) -> bool {
         let is_resolving = self.link == Link::Resolving;
         if is_resolving {
             self.aim(rng, now);
         }
-        is_resolving
+        is_resolving || self.keeps_waiting(now)
     }
 
     /// What the driver is to do for the connection to the upstream.

@@ -6,6 +6,9 @@ use units::{Duration, Instant};
 /// Time after which an exchange looks again whether a host name was looked up.
 const RECHECK: Duration = Duration::from_millis(50);
 
+/// Time after which an exchange looks again how far the request is that it waits for.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Longest wait for a response from the disk of a cache. Then the request goes to the upstream.
 const DISK_WAIT: Duration = Duration::from_secs(3);
 
@@ -50,14 +53,25 @@ impl Forward {
     }
 
     /// How long the exchange may wait for what it waits for; `None`: for the client, to take output or to send its body.
-    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn patience(&mut self, now: Instant) -> Option<Duration> {
+        let has_all = self.has_whole_request && !self.is_sending_up && self.unsent() == 0;
+        if self.link == Link::Open && has_all {
+            self.asked.get_or_insert(now);
+        }
+        // Error messages of FastCGI and PING of HTTP/2 are no part of the response, so they give it no more time.
+        let awaited = self.asked.filter(|_| self.link == Link::Open && !self.has_heard);
         let rule = &self.route.rule;
         match self.link {
             Link::Queued if self.is_collecting() => None,
             Link::Collapsed if self.cached.as_ref().is_some_and(|cached| cached.is_loading()) => {
                 Some(rule.first_byte_timeout.min(DISK_WAIT))
             }
-            Link::Queued | Link::Collapsed => Some(rule.first_byte_timeout),
+            Link::Queued => Some(rule.first_byte_timeout),
+            Link::Collapsed => {
+                let most = rule.first_byte_timeout;
+                let cached = self.cached.as_ref();
+                Some(cached.map_or(most, |cached| cached.patience(most, now).min(LOOK)))
+            }
             Link::Searching => Some(rule.connect_timeout),
             Link::Resolving => Some(RECHECK.min(rule.connect_timeout)),
             // Messages of a TLS handshake give it no more time.
@@ -68,10 +82,10 @@ impl Forward {
             _ if self.is_sending_down => None,
             // Calls of gRPC may stay open for long, and either side sends when it has something to say.
             _ if self.wants_input() && !self.is_http2() => None,
-            _ if self.has_whole_request && !self.is_sending_up && !self.has_begun() => {
-                Some(rule.first_byte_timeout)
-            }
-            _ => Some(rule.idle_timeout),
+            _ => Some(match awaited {
+                Some(asked) => rule.first_byte_timeout.saturating_sub(now.since(asked)),
+                None => rule.idle_timeout,
+            }),
         }
     }
 }

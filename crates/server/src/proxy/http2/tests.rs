@@ -1,6 +1,9 @@
 //! What an exchange of HTTP/1.1 becomes in HTTP/2, against the server's end of the crate `http2`.
 
 use super::*;
+use crate::proxy::forward::LIMITS as OF_RESPONSES;
+use http_semantics::field::MAX_FIELDS;
+use http_semantics::method::Method;
 use http2::server;
 
 const NOW: Instant = Instant::ZERO;
@@ -213,6 +216,34 @@ fn responses_get_the_framing_that_they_have() {
         }
         assert_eq!(pair.plain, expected, "{request}");
         assert!(pair.translator.is_at_rest(), "{request}");
+    }
+}
+
+/// A client may send as many lines as a parser takes, and this server adds some. A response gets one for its framing.
+#[test]
+fn heads_have_room_for_lines_that_are_added() {
+    let mut pair = Pair::new(Limits {
+        fields_max: 400,
+        ..Limits::DEFAULT
+    });
+    let lines: Vec<String> = (1..MAX_LINES).map(|at| format!("x-{at}: y\r\n")).collect();
+    let request = format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", lines.concat());
+    pair.send(&request);
+    // Behind the four pseudo-fields; `te` and the end follow.
+    assert_eq!(pair.got.len(), 4 + lines.len() + 2);
+    let names: Vec<String> = (0..MAX_FIELDS).map(|at| format!("x-{at}")).collect();
+    let mut fields = vec![(":status", "200")];
+    fields.extend(names.iter().map(|name| (name.as_str(), "y")));
+    pair.respond(&fields, false).expect("a response");
+    let mut client = http1::client::Connection::new();
+    client
+        .begin_request(Method::Get, true, &OF_RESPONSES)
+        .expect("a request");
+    client.end_request().expect("it has no content");
+    let mut slots = Slots::new();
+    match client.receive(pair.plain.as_bytes(), &mut slots, &OF_RESPONSES) {
+        Ok(http1::client::Step::Response { head, .. }) => assert_eq!(head.fields.len(), MAX_FIELDS + 1),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -162,7 +162,7 @@ impl Http1 {
             return;
         };
         let limits = &cx.state.limits;
-        let forward = &passed.forward;
+        let forward = &mut passed.forward;
         passed
             .held
             .set(forward.held() + passed.input.capacity() + passed.head.capacity());

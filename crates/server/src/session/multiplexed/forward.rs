@@ -198,9 +198,9 @@ impl<F: Frames> ToClient for Downstream<'_, F> {
         Some(Written::Block(FieldList::of(&self.lines), F::COMPRESSION))
     }
 
-    fn trailers(&mut self, trailers: &Fields<'_, '_>) {
+    fn trailers(&mut self, trailers: &Fields<'_, '_>, ruled: &RuledLines) {
         let mut lines = Vec::new();
-        write_trailers(&mut lines, trailers);
+        write_trailers(&mut lines, trailers, |name| ruled.replaces(name));
         if !lines.is_empty() {
             let mut block = Vec::new();
             F::COMPRESSION.begin(&mut block);
@@ -446,7 +446,12 @@ pub(in crate::session) trait Forwarding {
             if let State::Forward(passed) = &mut stream.state
                 && passed.check.is_none()
             {
+                let was_queued = passed.forward.is_queued();
                 passed.forward.look_up(now);
+                if was_queued && !passed.forward.is_queued() {
+                    // The disk, or the request of another client, is not awaited as long as a connection.
+                    passed.rewind(&cx.state.limits, now);
+                }
                 if passed.forward.has_reply() {
                     self.received(cx, at, Some(&[]), now);
                 }

@@ -55,7 +55,7 @@ impl Passed {
     /// A request whose head arrived now. `expects`: the client waits for 100 (Continue). `generation`: that of the configuration
     /// that chose the route.
     pub(in crate::session) fn new(
-        forward: Forward,
+        mut forward: Forward,
         fields: Fields,
         (protocol, generation): (Protocol, u64),
         expects: bool,

@@ -2,7 +2,7 @@
 
 use super::rig::{End, Rig};
 use crate::config::{Config, Proxy};
-use runtime::session::{Ask, PeerEvent, Ticket};
+use runtime::session::{Ask, PeerEvent, PeerLoss, Ticket};
 use units::{Bytes, Duration};
 
 fn rule(config: &mut Config) {
@@ -109,4 +109,94 @@ fn the_total_timeout_counts_from_the_choice() {
     }
     rig.wait(Duration::from_secs(11));
     assert!(rig.text().contains("HTTP/1.1 504 "), "{}", rig.text());
+}
+
+/// A client may be slow to take 100 (Continue), and its upstream may fail meanwhile.
+#[test]
+fn a_page_waits_for_the_interim_response_before_it() {
+    let mut rig = Rig::with(rule);
+    rig.stalled = true;
+    rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+    assert_eq!(rig.text(), "");
+    rig.unstall();
+    let text = rig.text();
+    assert!(
+        text.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 502 "),
+        "{text}"
+    );
+    // A client that takes nothing gets no page, and its time is that of any output.
+    let mut rig = Rig::with(rule);
+    rig.stalled = true;
+    rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+    rig.wait(Duration::from_secs(29));
+    assert_eq!(rig.end, End::Open);
+    rig.wait(Duration::from_secs(2));
+    assert_eq!((rig.end, rig.text().as_str()), (End::Closed, ""));
+}
+
+/// A connection of HTTP/2 says more than responses.
+#[test]
+fn only_the_response_ends_the_time_to_its_first_byte() {
+    const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping";
+    let mut rig = Rig::with(|config| {
+        let upstream = "h2c://127.0.0.1:1".parse().unwrap();
+        let mut rule = Proxy::new("/api/*".parse().unwrap(), vec![upstream]);
+        // A connection for itself.
+        rule.keepalive = Some(0);
+        config.proxy.push(rule);
+    });
+    rig.send(b"GET /api/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    for frame in [SETTINGS, PING, PING] {
+        rig.wait(Duration::from_secs(19));
+        rig.upstream(ticket, PeerEvent::Bytes(frame));
+        // Their acknowledgments.
+        rig.upstream(ticket, PeerEvent::Sent);
+    }
+    assert_eq!(rig.text(), "");
+    rig.wait(Duration::from_secs(4));
+    assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
+}
+
+/// A recipient may merge trailers into the head.
+#[test]
+fn trailers_replace_no_field_of_the_head() {
+    let mut rig = Rig::with(|config| {
+        rule(config);
+        config.proxy[0].request_header = toml::from_str("set = ['X-Env: prod']").unwrap();
+        config.request_id = "true".parse().unwrap();
+        config.request_id_answer = true;
+    });
+    let trailers = "0\r\nX-Request-Id: forged\r\nX-Env: dev\r\nX-Sum: 1\r\n\r\n";
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
+    rig.send(format!("POST /api/x HTTP/1.1\r\nHost: a\r\n{chunked}{trailers}").as_bytes());
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    let mut asked = std::mem::take(&mut rig.asked).into_iter();
+    let sent = asked.find_map(|(_, ask)| match ask {
+        Ask::Send(bytes) => Some(String::from_utf8(bytes).unwrap()),
+        _ => None,
+    });
+    let sent = sent.expect("the request");
+    assert!(sent.ends_with("1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n"), "{sent}");
+    rig.upstream(ticket, PeerEvent::Sent);
+    rig.upstream(
+        ticket,
+        PeerEvent::Bytes(format!("HTTP/1.1 200 OK\r\n{chunked}{trailers}").as_bytes()),
+    );
+    // Rules for requests say nothing about responses.
+    let text = rig.text();
+    assert!(
+        text.ends_with("1\r\nx\r\n0\r\nX-Env: dev\r\nX-Sum: 1\r\n\r\n"),
+        "{text}"
+    );
 }

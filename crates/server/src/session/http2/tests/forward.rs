@@ -1,7 +1,7 @@
 //! Requests that upstreams answer: how many at a time, how much of a body is held, and what ends with what.
 
 use super::peer::Peer;
-use crate::config::{Config, Proxy, When};
+use crate::config::{Config, Proxy, ProxyCache, When};
 use ::http2::{Code, Limits};
 use runtime::session::{Ask, Parcel, PeerEvent, PeerLoss, Ticket};
 use units::Duration;
@@ -169,6 +169,30 @@ fn a_request_waits_for_a_connection_as_long_as_for_a_response() {
     let got = &peer.got[&streams[8]];
     assert_eq!((got.status(), got.has_ended), (504, true));
     assert_eq!(peer.got[&streams[7]].status(), 200);
+}
+
+#[test]
+fn a_request_waits_a_short_time_for_the_content_that_another_client_gets() {
+    let mut peer = Peer::with(|config| {
+        rule(config);
+        config.proxy[0].cache = Some(ProxyCache::default());
+    });
+    peer.rig.holds_jobs = true;
+    let (_, up) = peer.ask("GET", "/api/x", &[], true);
+    peer.send(&up);
+    let ticket = dialed(&mut peer)[0];
+    tell(&mut peer, ticket, PeerEvent::Connected);
+    sent(&mut peer);
+    let (_, up) = peer.ask("GET", "/api/x", &[], true);
+    peer.send(&up);
+    peer.rig.wait(Duration::from_secs(30));
+    assert_eq!(dialed(&mut peer), []);
+    let head = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 9\r\n\r\nhello";
+    tell(&mut peer, ticket, PeerEvent::Bytes(head));
+    peer.rig.wait(Duration::from_secs(4));
+    assert_eq!(dialed(&mut peer), []);
+    peer.rig.wait(Duration::from_secs(3));
+    assert_eq!(dialed(&mut peer).len(), 1, "it goes to the upstream itself");
 }
 
 #[test]
