@@ -146,6 +146,7 @@ impl Crew {
             let file = &self.setup.work.files[part.file as usize];
             record.example(trouble, &file.path, [file.bytes, Some(fetch.bytes)], now, from);
         }
+        self.ledger.held(fetch.part_intended, now);
         if self.setup.script.is_some() {
             scripted::fail_step(fetch, &mut self.ledger, trouble, now);
         }

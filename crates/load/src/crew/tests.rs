@@ -326,6 +326,8 @@ fn a_reply_cut_short_is_a_file_that_failed() {
             "{resets}"
         );
         assert_eq!(played.crew.ledger.measured().errors(), 2);
+        let held = played.crew.ledger.measured().held.count();
+        assert_eq!(held, 2, "both kept their client from sending");
         for mode in [Mode::Http10, Mode::Serial, Mode::EarlyClose] {
             let server = Server {
                 cuts: 1,

@@ -314,6 +314,7 @@ fn what_a_server_does_to_some_concerns_no_other() {
     let record = &reset.record;
     assert_eq!((record.files, record.files_failed), (160, 40));
     assert_eq!(record.troubles.get(&Trouble::Truncated), Some(&40));
+    assert_eq!(record.held.count(), 40);
     assert_eq!(reset.servers.len(), 1, "the connection stays");
 
     let ignored = of(Manners {
