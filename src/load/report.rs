@@ -12,7 +12,7 @@ use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share, StepName};
 use ::load::steps::StepRecord;
-use ::load::times::{Lost, Summary};
+use ::load::times::{Lost, Summary, Times};
 use ::load::verdict::Verdict;
 use ::load::webstone::Metrics;
 use client::plan::Mode;
@@ -155,6 +155,29 @@ pub(super) struct Decile {
     pub(super) object_ms: Summary,
 }
 
+/// The deciles of a run with their times; empty if sizes are unknown or no object ended.
+fn deciles(run: &Run) -> Vec<Decile> {
+    let Record {
+        deciles,
+        deciles_failed,
+        ..
+    } = &run.record;
+    if deciles.is_empty() && deciles_failed.is_empty() {
+        return Vec::new();
+    }
+    let none = Times::default();
+    let each = run.decile_bytes.iter().enumerate();
+    each.map(|(number, &bytes_max)| {
+        let failed = deciles_failed.get(number).copied().unwrap_or(0);
+        let times = deciles.get(number).unwrap_or(&none);
+        Decile {
+            bytes_max,
+            object_ms: times.summary_with(&Lost::unknown(failed)),
+        }
+    })
+    .collect()
+}
+
 /// Connections as Table 6 of document 000 counts them, seen from the client.
 #[derive(Debug, Serialize)]
 pub(super) struct Table6 {
@@ -221,7 +244,7 @@ impl Report {
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
-        let deciles = run.decile_bytes.iter().zip(&record.deciles);
+        let deciles = deciles(&run);
         let none = StepRecord::default();
         let steps = run.step_names.iter().enumerate().map(|(number, name)| {
             let step = record.steps.get(number).unwrap_or(&none);
@@ -276,15 +299,7 @@ impl Report {
             transfer_ms: record.transfer.summary_with(&lost_parts),
             lag_ms: record.lag.summary(),
             tick_ms: record.tick.summary(),
-            deciles: deciles
-                .enumerate()
-                .map(|(number, (&bytes_max, times))| Decile {
-                    bytes_max,
-                    object_ms: times.summary_with(&Lost::unknown(
-                        record.deciles_failed.get(number).copied().unwrap_or(0),
-                    )),
-                })
-                .collect(),
+            deciles,
             steps,
             table6: Table6::of(record, files_per_s, span),
             webstone: (run.mode == Mode::Http10.name())
@@ -414,16 +429,17 @@ impl Report {
     }
 
     /// The deciles of object sizes, each with its times or the reason why there are none.
-    pub(super) fn by_size(&self) -> impl Iterator<Item = (&Decile, Result<&Summary, &'static str>)> {
+    pub(super) fn by_size(&self) -> impl Iterator<Item = (&Decile, Result<&Summary, String>)> {
         let before = core::iter::once(None).chain(self.deciles.iter().map(Some));
         self.deciles.iter().zip(before).map(|(decile, before)| {
-            let why = match before {
+            let why = match (before, decile.object_ms.failed) {
                 _ if decile.object_ms.count > 0 => return (decile, Ok(&decile.object_ms)),
                 // An object with more than a tenth of the references fills several deciles.
-                Some(before) if before.bytes_max == decile.bytes_max => {
-                    "same size as the decile above, counted there"
+                (Some(before), _) if before.bytes_max == decile.bytes_max => {
+                    "same size as the decile above, counted there".to_owned()
                 }
-                _ => "none completed",
+                (_, 0) => "none completed".to_owned(),
+                (_, failed) => format!("none of {failed} completed"),
             };
             (decile, Err(why))
         })

@@ -200,7 +200,8 @@ pub struct Record {
     pub object: Times,
     /// Object times by decile of the object's size, smallest first; empty if sizes are unknown.
     pub deciles: Vec<Times>,
-    /// Failed objects by decile; empty without failures or if sizes are unknown.
+    /// Objects by decile that failed or were still pending at the end of the grace period; empty without any or if sizes
+    /// are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deciles_failed: Vec<u64>,
     /// Lateness of this program's timers for users and arrivals.
@@ -389,7 +390,7 @@ impl Record {
         &mut self.steps[number]
     }
 
-    /// Counts a failed object of this size decile.
+    /// Counts an object of this size decile that failed or never completed.
     pub fn decile_failed(&mut self, decile: usize) {
         if self.deciles_failed.is_empty() {
             self.deciles_failed = vec![0; DECILES];

@@ -3,6 +3,7 @@
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
 use crate::request_source::Dealt;
+use crate::work::Work;
 use runtime::dial::Port;
 use std::collections::VecDeque;
 use units::Instant;
@@ -113,6 +114,9 @@ impl Crew {
             }
             if let Some(first) = first {
                 self.ledger.abandon(requests, first, now);
+                if let Some((intended, decile)) = pending(&self.setup.work, lines) {
+                    self.ledger.of(intended).decile_failed(decile);
+                }
             }
         }
     }
@@ -139,5 +143,20 @@ impl Crew {
         } else {
             port.wake(BELL, now + self.setup.grace);
         }
+    }
+}
+
+/// Intended start and size decile of the object that is pending on the lines of a user; `None` if its size is unknown.
+fn pending(work: &Work, lines: &[User]) -> Option<(Instant, usize)> {
+    let head = lines.first()?;
+    if let Some(group) = &head.group {
+        return Some((group.intended, work.decile(group.files.iter().copied())?));
+    }
+    match &head.phase {
+        Phase::Fetching(fetch) | Phase::Pausing(fetch) => {
+            let files = fetch.parts.iter().map(|part| part.file);
+            Some((fetch.intended, work.decile(files)?))
+        }
+        _ => None,
     }
 }

@@ -357,6 +357,31 @@ fn all_requests_of_an_object_that_never_completed_count() {
     assert_eq!(record.lost_files(Duration::ZERO).count, 4);
 }
 
+/// An object that is pending at the end is in the decile of its size, as one that failed.
+#[test]
+fn objects_that_never_completed_are_in_their_decile() {
+    let mut work = Work::of_paths((0..100).map(|n| format!("/{n}")));
+    for file in &mut work.files {
+        file.bytes = Some(file.path.len() as u64);
+    }
+    work.deciles = (1..=10).map(|n| 4 * n).collect();
+    let work = Arc::new(work);
+    for lanes in [1, 2] {
+        let patient = Setup {
+            work: Arc::clone(&work),
+            timeout: Duration::from_secs(60),
+            lanes,
+            ..setup(Mode::Serial)
+        };
+        // The object of six files has 12 bytes and its page only.
+        let server = Server { hangs: 2, ..GOOD };
+        let record = rehearse_as(patient, script(&[1, 6], 2), server).recorded();
+        assert_eq!((record.objects, record.unfinished), (1, 1), "{lanes}");
+        assert_eq!(record.deciles[0].count(), 1, "{lanes}");
+        assert_eq!(record.deciles_failed, [0, 0, 1, 0, 0, 0, 0, 0, 0, 0], "{lanes}");
+    }
+}
+
 /// Unrequested data breaks HTTP, unless it announces a close.
 #[test]
 fn what_nobody_asked_for_is_no_good_reply() {
