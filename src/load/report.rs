@@ -239,7 +239,6 @@ impl Report {
         let (lost_files, lost_objects) = (record.lost_files(timeout), record.lost_objects(timeout));
         // The parts of failed requests have no known times, so their means exclude them.
         let lost_parts = Lost::unknown(lost_files.count);
-        let lost_connections = record.count(Trouble::Connect) + record.count(Trouble::Here);
         // Files completed after the measured time are not part of the rate.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
@@ -288,10 +287,13 @@ impl Report {
                 .map(|interval| interval.as_secs_f64() * 1e3),
             service_ms: record.service.summary_with(&lost_files),
             object_ms: record.object.summary_with(&lost_objects),
-            connect_ms: record.connect.summary_with(&Lost::unknown(lost_connections)),
+            connect_ms: record
+                .connect
+                .summary_with(&Lost::unknown(record.connects_failed)),
             handshake_ms: run.tls.as_ref().map(|_| {
-                let failed = Lost::unknown(record.count(Trouble::Handshake));
-                record.handshake.summary_with(&failed)
+                record
+                    .handshake
+                    .summary_with(&Lost::unknown(record.handshakes_failed))
             }),
             resumed_share: (!record.handshake.is_empty())
                 .then(|| record.resumed as f64 / record.handshake.count() as f64),

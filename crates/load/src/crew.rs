@@ -777,14 +777,18 @@ impl Crew {
             _ if stood => self.ledger.transferred(fetch.part_intended, took, None, now),
             _ => self.ledger.unconnected(fetch.part_intended, now),
         }
+        let (opening, shaking) = (fetch.opening.take(), fetch.shaking.take());
+        match trouble {
+            // TLS may refuse to begin before the connection is open.
+            Trouble::Handshake => self.ledger.unopened(None, shaking.or(opening)),
+            _ => self.ledger.unopened(opening, shaking),
+        }
         fetch.received = 0;
         let record = self.ledger.of(fetch.part_intended);
         record.trouble(trouble, now, from);
         self.live.errors.fetch_add(1, Ordering::Relaxed);
         fetch.tries += 1;
         fetch.first = None;
-        fetch.opening = None;
-        fetch.shaking = None;
         let hopeless = matches!(
             trouble,
             Trouble::Here

@@ -96,6 +96,16 @@ impl Ledger {
         }
     }
 
+    /// Records the end of a connection that was opening or in its handshake since then. Does nothing for one that had
+    /// both behind it.
+    pub(crate) fn unopened(&mut self, opening: Option<Instant>, shaking: Option<Instant>) {
+        if let Some(since) = opening {
+            self.of(since).connects_failed += 1;
+        } else if let Some(since) = shaking {
+            self.of(since).handshakes_failed += 1;
+        }
+    }
+
     /// Records the time until `now` in which a failed or incomplete request kept its client from sending the next,
     /// including the pause before the retry. Only the part after the warm-up and before the end counts.
     pub(crate) fn held(&mut self, intended: Instant, now: Instant) {

@@ -217,6 +217,13 @@ pub struct Record {
     pub examples: BTreeMap<Trouble, Example>,
     /// Established connections. A failed attempt is an error, not a connection.
     pub connections: u64,
+    /// Attempts to open a connection that failed, or were still pending at the end of the grace period. An attempt
+    /// counts once, however many requests waited for it.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub connects_failed: u64,
+    /// TLS handshakes that failed, or were still pending at the end of the grace period.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub handshakes_failed: u64,
     /// Established connections, plus those opened in the warm-up and still open at its end.
     pub established: u64,
     /// Total time that connections were open.
@@ -508,6 +515,8 @@ impl Record {
         }
         for (sum, part) in [
             (&mut self.connections, other.connections),
+            (&mut self.connects_failed, other.connects_failed),
+            (&mut self.handshakes_failed, other.handshakes_failed),
             (&mut self.established, other.established),
             (&mut self.closed_by_server, other.closed_by_server),
             (&mut self.resent, other.resent),
@@ -600,12 +609,15 @@ mod tests {
         let mut b = b;
         (b.users_begun, b.last_begun, b.files_in_time) = (2, Duration::from_millis(70), 1);
         (a.left_out.files, b.left_out.files, b.left_out.errors) = (5, 2, 1);
+        (a.connects_failed, b.connects_failed) = (4, 5);
+        (a.handshakes_failed, b.handshakes_failed) = (6, 7);
         a.merge(&b);
         assert_eq!(
             (a.users_begun, a.last_begun, a.files_in_time),
             (5, Duration::from_millis(100), 3)
         );
         assert_eq!((a.left_out.files, a.left_out.errors), (7, 1));
+        assert_eq!((a.connects_failed, a.handshakes_failed), (9, 13));
         assert_eq!(a.service.summary(), whole.service.summary());
         assert_eq!(a.seconds, whole.seconds);
         let last = (a.seconds[4].first_ns, a.seconds[4].last_ns);

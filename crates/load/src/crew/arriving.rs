@@ -86,8 +86,10 @@ impl Crew {
         }
     }
 
-    /// Records the objects still pending at the end of the grace period, each with the time it has waited.
+    /// Records the objects still pending at the end of the grace period, each with the time it has waited, and the
+    /// connections that are not open yet.
     fn abandon(&mut self, now: Instant) {
+        self.abandon_carriers();
         for lines in self.users.chunks(self.setup.lanes.max(1) as usize) {
             if self.setup.script.is_some() {
                 for line in lines {
@@ -96,6 +98,11 @@ impl Crew {
                     {
                         self.ledger.of(fetch.part_intended).step(part.file).unfinished += 1;
                     }
+                }
+            }
+            for line in lines {
+                if let Phase::Fetching(fetch) = &line.phase {
+                    self.ledger.unopened(fetch.opening, fetch.shaking);
                 }
             }
             let asked = lines.iter().filter_map(|line| match &line.phase {

@@ -77,6 +77,14 @@ impl Carrier {
         }
     }
 
+    /// Since when the connection is opening, and since when it is in its handshake. That of QUIC opens it.
+    fn unopened(&self, mode: Mode) -> (Option<Instant>, Option<Instant>) {
+        match mode {
+            Mode::Http3 => (None, self.opening.or(self.shaking)),
+            _ => (self.opening, self.shaking),
+        }
+    }
+
     /// The line of this stream, whose request is no longer outstanding.
     fn answered(&mut self, stream: u32) -> Option<u32> {
         let at = self.asked.iter().position(|(asked, _)| *asked == stream)?;
@@ -440,6 +448,8 @@ impl Crew {
         };
         port.close(self.line_of(number));
         let stood = carrier.stands.is_some();
+        let (opening, shaking) = carrier.unopened(self.setup.mode);
+        self.ledger.unopened(opening, shaking);
         parted(&mut carrier.stands, &mut self.ledger, now);
         self.due.retain(|due| *due != number);
         for line in carrier.waiting {
@@ -493,6 +503,14 @@ impl Crew {
             parted(&mut carrier.stands, &mut self.ledger, now);
             self.due.retain(|due| *due != number);
             port.close(self.line_of(number));
+        }
+    }
+
+    /// Records the carriers' connections that are not open yet at the end of the grace period.
+    pub(super) fn abandon_carriers(&mut self) {
+        for carrier in self.carriers.iter().flatten() {
+            let (opening, shaking) = carrier.unopened(self.setup.mode);
+            self.ledger.unopened(opening, shaking);
         }
     }
 

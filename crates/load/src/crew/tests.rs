@@ -429,9 +429,21 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
         (0, 0),
         "none was opened"
     );
+    assert_eq!(record.connects_failed, 2);
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
+    assert_eq!(record.connects_failed, 0, "they were open");
+    let deaf = Server { drops: true, ..GOOD };
+    let record = rehearse(Mode::Serial, script(&[2, 2], 1), deaf).recorded();
+    assert_eq!((record.count(Trouble::Timeout), record.connects_failed), (2, 2));
+    // One that is still opening at the end.
+    let patient = Setup {
+        timeout: Duration::from_secs(60),
+        ..setup(Mode::Serial)
+    };
+    let record = rehearse_as(patient, script(&[1], 1), deaf).recorded();
+    assert_eq!((record.unfinished, record.connects_failed), (1, 1));
     // Closed before every response: one error, when the file is given up. Reset every time: one error each time.
     for (resets, counts) in [(false, [0, 1]), (true, [4, 0])] {
         let closing = Server {

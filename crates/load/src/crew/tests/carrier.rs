@@ -20,6 +20,8 @@ struct Manners {
     leaves: u32,
     /// Closes after the head of this one.
     cuts: u32,
+    /// Nothing that is sent to it arrives.
+    drops: bool,
 }
 
 const BODY: u64 = 3;
@@ -129,10 +131,12 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                     let http = Connection::new(Arc::default(), now, &mut out);
                     open.insert(line, servers.len());
                     most = most.max(open.len());
-                    order += 1;
-                    later.insert((now + hop, order), (line, servers.len(), News::Connected));
-                    order += 1;
-                    later.insert((now + hop, order), (line, servers.len(), News::Bytes(out, 0)));
+                    if !manners.drops {
+                        order += 1;
+                        later.insert((now + hop, order), (line, servers.len(), News::Connected));
+                        order += 1;
+                        later.insert((now + hop, order), (line, servers.len(), News::Bytes(out, 0)));
+                    }
                     servers.push(Server {
                         http,
                         input: Vec::new(),
@@ -145,6 +149,9 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                 Wish::Send(line, length) => {
                     let (piece, rest) = bytes.split_at(length);
                     bytes = rest;
+                    if manners.drops {
+                        continue;
+                    }
                     let number = open[&line];
                     let before = servers[number].seen;
                     let out = servers[number].hear(piece, manners, &mut asked, now);
@@ -343,4 +350,22 @@ fn what_a_server_does_to_some_concerns_no_other() {
     let closed = cut.servers.iter().filter(|server| server.closes).count();
     assert_eq!(record.troubles.get(&Trouble::Truncated), Some(&(closed as u64)));
     assert!(closed > 5, "{closed}");
+}
+
+/// A connection that does not open is one failed attempt, however many requests wait for it.
+#[test]
+fn an_attempt_to_connect_fails_once() {
+    let drops = Manners {
+        drops: true,
+        ..Manners::default()
+    };
+    let played = play(shared(1, 100, 4), clients(4), drops);
+    let record = &played.record;
+    assert_eq!(record.count(Trouble::Timeout), record.files_failed);
+    let attempts = played.servers.len() as u64;
+    assert_eq!(
+        (record.connects_failed, record.files_failed),
+        (attempts, 4 * attempts)
+    );
+    assert!(attempts > 1, "{attempts}");
 }
