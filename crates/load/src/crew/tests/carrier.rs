@@ -369,3 +369,38 @@ fn an_attempt_to_connect_fails_once() {
     );
     assert!(attempts > 1, "{attempts}");
 }
+
+/// Requests that share a silent connection, or one that does not open, time out one by one: each as long after its own
+/// begin.
+#[test]
+fn a_timeout_counts_from_the_begin_of_its_own_request() {
+    let ignores = Manners {
+        ignores: 1,
+        ..Manners::default()
+    };
+    let drops = Manners {
+        drops: true,
+        ..Manners::default()
+    };
+    for (name, manners) in [("ignores", ignores), ("drops", drops)] {
+        // The second user begins just before the first request times out.
+        let users = [0, 400].map(|ms| (Duration::from_millis(ms), one_object()));
+        let played = play(shared(1, 100, 2), Model::Closed(users.into()), manners);
+        let record = &played.record;
+        assert_eq!(record.count(Trouble::Timeout), record.files_failed, "{name}");
+        assert!(record.files_failed >= 6, "{name}: {}", record.files_failed);
+        assert_eq!((record.files, record.unfinished), (0, 0), "{name}");
+        let soonest = record.failed.quantile(0.0);
+        assert!(soonest >= Duration::from_millis(500), "{name}: {soonest:?}");
+        // A request that waits for another connection has no more time than the others.
+        if manners.drops {
+            let latest = record.failed.quantile(1.0);
+            assert!(latest < Duration::from_millis(510), "{name}: {latest:?}");
+            assert_eq!(record.connects_failed, played.servers.len() as u64, "{name}");
+        }
+        assert!(
+            played.servers.len() > 1,
+            "{name}: a silent connection is given up"
+        );
+    }
+}
