@@ -401,8 +401,9 @@ fn facts(html: &mut String, report: &Report) {
         asked.push(format!("{begun} users began, the last after {} s", number(last)));
     }
     asked.push(format!(
-        "{} files in that time, {} with those completed later",
-        report.files_in_time, report.files
+        "{} files completed in that time, {} later",
+        report.files_in_time,
+        report.files_late()
     ));
     for (what, value) in [
         ("load", asked.join("; ")),

@@ -37,7 +37,7 @@ pub(super) struct Report {
     pub(super) last_user_begun_s: Option<f64>,
     /// Objects per second as drawn at random for `rate_asked`.
     pub(super) rate_drawn: Option<f64>,
-    /// Counts of the warm-up, which every other figure excludes.
+    /// Counts of the warm-up, which every other figure except rates excludes.
     pub(super) left_out: LeftOut,
     pub(super) objects_per_s: f64,
     pub(super) files_per_s: f64,
@@ -45,7 +45,7 @@ pub(super) struct Report {
     objects_begun: u64,
     pub(super) objects: u64,
     pub(super) files: u64,
-    /// Files completed within `duration_s`; `files_per_s` is their rate.
+    /// Files completed within `duration_s`, also those due in the warm-up; `files_per_s` is their rate.
     pub(super) files_in_time: u64,
     pub(super) files_failed: u64,
     pub(super) content_bytes: u64,
@@ -239,7 +239,7 @@ impl Report {
         let (lost_files, lost_objects) = (record.lost_files(timeout), record.lost_objects(timeout));
         // The parts of failed requests have no known times, so their means exclude them.
         let lost_parts = Lost::unknown(lost_files.count);
-        // Files completed after the measured time are not part of the rate.
+        // A rate is of what completed within the measured time, whenever it was due.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
@@ -447,6 +447,12 @@ impl Report {
         })
     }
 
+    /// Files that completed after the measured time.
+    pub(super) fn files_late(&self) -> u64 {
+        let in_time = self.files_in_time.saturating_sub(self.left_out.files_in_time);
+        self.files.saturating_sub(in_time)
+    }
+
     /// Amounts within the measured time, after it, and in the warm-up.
     fn amounts(&self) -> String {
         let mut text = format!(
@@ -463,7 +469,7 @@ impl Report {
             "  {} objects begun ({:.1}/s), {} of them completed",
             self.objects_begun, self.objects_per_s, self.objects,
         );
-        let late = self.files - self.files_in_time.min(self.files);
+        let late = self.files_late();
         if late > 0 {
             text += &format!(
                 "; {late} files completed after that time; the times below are of all {} files",
@@ -494,6 +500,12 @@ impl Report {
                 Bytes(left_out.bytes),
                 left_out.errors
             );
+            if left_out.files_in_time > 0 {
+                text += &format!(
+                    "  {} of these files completed after the warm-up: they count in the rates, and their times do not\n",
+                    left_out.files_in_time
+                );
+            }
         }
         text
     }

@@ -5,7 +5,8 @@
 //! ```
 //! The *intended* time decides, not the actual one. A late response to a request due in the warm-up shows the warm-up's
 //! queue; a request due later shows the server, even if it waited. Events without an intended time (an opened
-//! connection, bytes) belong to the moment they happen. Knows no clock and no users.
+//! connection, bytes) belong to the moment they happen. So do completions, as far as rates are concerned: throughput is
+//! what the server completes in the measured time. Knows no clock and no users.
 
 use crate::record::Record;
 use units::{Duration, Instant};
@@ -64,6 +65,23 @@ impl Ledger {
             &mut self.warm
         } else {
             &mut self.measured
+        }
+    }
+
+    /// Counts a completed file in the series by second, and in rates if it completed within the measured time.
+    #[inline]
+    pub(crate) fn completed(&mut self, intended: Instant, bytes: u64, now: Instant) {
+        let (from, in_time) = (self.from, self.is_in_time(now));
+        let record = self.of(now);
+        record.complete(bytes, now, from);
+        if now < from || !in_time {
+            return;
+        }
+        record.files_in_time += 1;
+        record.bytes_in_time += bytes;
+        if intended < from {
+            record.left_out.files_in_time += 1;
+            record.left_out.bytes_in_time += bytes;
         }
     }
 
@@ -205,5 +223,21 @@ mod tests {
             (record.established, record.standing),
             (2, Duration::from_millis(30 + 150))
         );
+    }
+
+    /// Rates are of what completes in the measured time, whenever it was due.
+    #[test]
+    fn rates_count_what_completes_in_the_measured_time() {
+        let at = |ms| Instant::from_nanos(7_000_000_000) + Duration::from_millis(ms);
+        let mut ledger = Ledger::new();
+        ledger.begin(at(0), Duration::from_millis(100), Duration::from_millis(1100));
+        for (intended, now) in [(0, 99), (0, 100), (99, 1099), (100, 200), (50, 1100), (200, 1200)] {
+            ledger.completed(at(intended), 10, at(now));
+        }
+        let record = ledger.into_record();
+        assert_eq!((record.files_in_time, record.bytes_in_time), (3, 30));
+        let left_out = record.left_out;
+        assert_eq!((left_out.files_in_time, left_out.bytes_in_time), (2, 20));
+        assert_eq!(record.seconds[0].files, 3);
     }
 }

@@ -51,13 +51,13 @@ impl core::fmt::Display for Example {
 pub struct Second {
     /// Objects begun.
     pub begun: u64,
-    /// Completed files.
+    /// Completed files, also those due in the warm-up.
     pub files: u64,
     /// Content bytes of completed files.
     pub bytes: u64,
     /// Errors of any kind.
     pub errors: u64,
-    /// Response times of the completed files.
+    /// Response times of the completed files that were due after the warm-up.
     pub response: Sparse,
     /// Files given up.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -134,7 +134,7 @@ impl Second {
     }
 }
 
-/// Events of the warm-up, excluded from all other figures.
+/// Events of the warm-up, excluded from all other figures except rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Objects begun.
@@ -149,6 +149,12 @@ pub struct LeftOut {
     pub bytes: u64,
     /// Errors of any kind.
     pub errors: u64,
+    /// Completed files that completed within the measured time: those count in rates.
+    #[serde(default)]
+    pub files_in_time: u64,
+    /// Their content bytes.
+    #[serde(default)]
+    pub bytes_in_time: u64,
 }
 
 impl LeftOut {
@@ -160,6 +166,8 @@ impl LeftOut {
         self.files_failed += other.files_failed;
         self.bytes += other.bytes;
         self.errors += other.errors;
+        self.files_in_time += other.files_in_time;
+        self.bytes_in_time += other.bytes_in_time;
     }
 }
 
@@ -247,7 +255,7 @@ pub struct Record {
     /// Start of the last user that began, from the start of the run.
     #[serde(rename = "last_begun_ns", with = "nanoseconds")]
     pub last_begun: Duration,
-    /// Events of the warm-up, which no other field includes.
+    /// Events of the warm-up, which no other field includes except rates and the series' completions.
     pub left_out: LeftOut,
     /// Objects begun.
     pub objects_begun: u64,
@@ -255,13 +263,13 @@ pub struct Record {
     pub objects: u64,
     /// Completed files.
     pub files: u64,
-    /// Files completed within the time that counts for rates.
+    /// Files completed within the time that counts for rates, also those due in the warm-up.
     pub files_in_time: u64,
     /// Files given up.
     pub files_failed: u64,
     /// Content bytes of completed files.
     pub bytes: u64,
-    /// Content bytes of the files completed in time.
+    /// Content bytes of those files.
     pub bytes_in_time: u64,
     /// All bytes received, headers included.
     pub bytes_received: u64,

@@ -245,7 +245,7 @@ impl Hearing<'_> {
         let Hearing {
             fetch, ledger, now, ..
         } = self;
-        let (from, in_time) = (ledger.from(), ledger.is_in_time(*now));
+        let from = ledger.from();
         let record = ledger.of(fetch.part_intended);
         let Some(part) = fetch.parts.get(fetch.got) else {
             return;
@@ -317,11 +317,7 @@ impl Hearing<'_> {
                 record.transfer.add(now.since(first));
                 record.files += 1;
                 record.bytes += fetch.bytes;
-                if in_time {
-                    record.files_in_time += 1;
-                    record.bytes_in_time += fetch.bytes;
-                }
-                record.complete(fetch.bytes, *now, from);
+                ledger.completed(fetch.part_intended, fetch.bytes, *now);
                 // Only this thread writes these counters: plain stores avoid a locked instruction.
                 let response = response.as_nanos() as u64;
                 let sum = self.live.response_ns.load(Ordering::Relaxed);

@@ -689,6 +689,12 @@ fn a_warm_up_is_left_out_of_every_figure() {
     };
     let few = rehearse_as(warm(500), few, GOOD).recorded();
     assert_eq!(few.left_out.files, 500);
+    // Rates are of all that completes, 500 a second: half of those due in the warm-up are among them.
+    let near = |count: u64, wanted: u64| assert!(count.abs_diff(wanted) <= 2, "{count} {wanted}");
+    near(few.files_in_time, 750);
+    near(few.left_out.files_in_time, 250);
+    near(few.seconds[0].files, 500);
+    near(few.seconds[0].response.count(), 250);
     assert!(
         few.response.quantile(0.0) >= Duration::from_millis(500),
         "{:?}",
