@@ -178,6 +178,11 @@ fn deciles(run: &Run) -> Vec<Decile> {
     .collect()
 }
 
+/// Length in seconds of a row of the series by second, in a run that measured for this time.
+pub(super) fn row_length(duration_s: f64, number: usize) -> f64 {
+    (duration_s - number as f64).clamp(0.0, 1.0)
+}
+
 /// Connections as Table 6 of document 000 counts them, seen from the client.
 #[derive(Debug, Serialize)]
 pub(super) struct Table6 {
@@ -424,7 +429,8 @@ impl Report {
         Some(text)
     }
 
-    /// The measured seconds. Files completed later are in the counts and times but in no second.
+    /// The measured seconds, the last of which may be a part of one ([`row_length`]). Files completed later are in the
+    /// counts and times but in no second.
     pub(super) fn seconds(&self) -> &[Second] {
         let seconds = &self.run.record.seconds;
         &seconds[..seconds.len().min(self.duration_s.ceil() as usize)]

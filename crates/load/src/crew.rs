@@ -516,13 +516,13 @@ impl Crew {
         }
         user.phase = Phase::Fetching(fetch);
         self.pass_seconds(now);
-        let from = self.ledger.from();
+        let (at, from) = self.ledger.series(now);
         self.active += 1;
         self.measured += u64::from(intended >= from);
         self.live.active.store(self.active, Ordering::Relaxed);
         let record = self.ledger.of(intended);
         record.objects_begun += 1;
-        record.second(now, from).begun += 1;
+        record.second(at, from).begun += 1;
         self.wake_by(line, now + self.setup.timeout, port);
         self.ask(line, port, now);
     }
@@ -762,7 +762,7 @@ impl Crew {
         if !is_shared {
             port.close(line);
         }
-        let from = self.ledger.from();
+        let (at, from) = self.ledger.series(now);
         let user = &mut self.users[(line - FIRST) as usize];
         user.session = None;
         let stood = is_shared || user.stands.is_some();
@@ -785,7 +785,7 @@ impl Crew {
         }
         fetch.received = 0;
         let record = self.ledger.of(fetch.part_intended);
-        record.trouble(trouble, now, from);
+        record.trouble(trouble, at, from);
         self.live.errors.fetch_add(1, Ordering::Relaxed);
         fetch.tries += 1;
         fetch.first = None;
@@ -808,7 +808,7 @@ impl Crew {
             }
             let record = self.ledger.of(fetch.part_intended);
             let failed = (fetch.parts.len() - fetch.got) as u64;
-            record.fail(failed, now.since(fetch.part_intended), now, from);
+            record.fail(failed, now.since(fetch.part_intended), at, from);
             // The OFF time would have passed anyway.
             let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
             self.ledger
@@ -861,10 +861,10 @@ impl Crew {
             return;
         }
         // The files of a page that never arrived were never requested; they failed.
-        let from = self.ledger.from();
+        let (at, from) = self.ledger.series(now);
         let took = now.since(group.intended);
         let record = self.ledger.of(group.intended);
-        record.fail(rest.len() as u64, took, now, from);
+        record.fail(rest.len() as u64, took, at, from);
         if group.left > 0 {
             self.user(head).group = Some(group);
             return;

@@ -49,6 +49,19 @@ impl Ledger {
         self.from
     }
 
+    /// When an event of `now` enters the series by second, and the start of that. The last second of the measured time
+    /// may be a part of one, which contains only what happened in that time: later events belong to the seconds behind
+    /// it.
+    #[inline]
+    pub(crate) fn series(&self, now: Instant) -> (Instant, Instant) {
+        if self.is_in_time(now) {
+            return (now, self.from);
+        }
+        let counted = self.counted();
+        let seconds = counted.as_secs() + u64::from(counted.subsec_nanos() > 0);
+        (now.max(self.from + Duration::from_secs(seconds)), self.from)
+    }
+
     /// Whether a completion at `now` counts for rates.
     pub(crate) fn is_in_time(&self, now: Instant) -> bool {
         now < self.until
@@ -71,9 +84,9 @@ impl Ledger {
     /// Counts a completed file in the series by second, and in rates if it completed within the measured time.
     #[inline]
     pub(crate) fn completed(&mut self, intended: Instant, bytes: u64, now: Instant) {
-        let (from, in_time) = (self.from, self.is_in_time(now));
+        let ((at, from), in_time) = (self.series(now), self.is_in_time(now));
         let record = self.of(now);
-        record.complete(bytes, now, from);
+        record.complete(bytes, at, from);
         if now < from || !in_time {
             return;
         }
@@ -230,14 +243,16 @@ mod tests {
     fn rates_count_what_completes_in_the_measured_time() {
         let at = |ms| Instant::from_nanos(7_000_000_000) + Duration::from_millis(ms);
         let mut ledger = Ledger::new();
-        ledger.begin(at(0), Duration::from_millis(100), Duration::from_millis(1100));
-        for (intended, now) in [(0, 99), (0, 100), (99, 1099), (100, 200), (50, 1100), (200, 1200)] {
+        ledger.begin(at(0), Duration::from_millis(100), Duration::from_millis(600));
+        for (intended, now) in [(0, 99), (0, 100), (99, 599), (100, 200), (50, 600), (200, 1200)] {
             ledger.completed(at(intended), 10, at(now));
         }
         let record = ledger.into_record();
         assert_eq!((record.files_in_time, record.bytes_in_time), (3, 30));
         let left_out = record.left_out;
         assert_eq!((left_out.files_in_time, left_out.bytes_in_time), (2, 20));
-        assert_eq!(record.seconds[0].files, 3);
+        // The first second is half of one, and contains only what completed in that half.
+        let files: Vec<u64> = record.seconds.iter().map(|second| second.files).collect();
+        assert_eq!(files, [3, 2]);
     }
 }

@@ -769,6 +769,28 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     assert_eq!((record.files, record.files_in_time), (7, 2));
 }
 
+/// The last second may be a part of one. What completes after that part is in the second behind it.
+#[test]
+fn a_part_of_a_second_contains_what_completed_in_time() {
+    let slow = Server {
+        needs: Duration::from_millis(300),
+        ..GOOD
+    };
+    let part = Setup {
+        duration: Duration::from_millis(1400),
+        counted: Duration::from_millis(1400),
+        ..setup(Mode::Serial)
+    };
+    let client = Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let record = rehearse_as(part, client, slow).recorded();
+    // The fifth completes after 1.5 s.
+    assert_eq!((record.files, record.files_in_time), (5, 4));
+    let files = record.seconds.iter().map(|second| second.files);
+    assert_eq!(files.collect::<Vec<_>>(), [3, 1, 1]);
+    let times = record.seconds.iter().map(|second| second.response.count());
+    assert_eq!(times.collect::<Vec<_>>(), [3, 1, 1]);
+}
+
 /// Nothing begins after the end, even if its timer is late and other events come first.
 #[test]
 fn nothing_begins_after_the_end() {
