@@ -4,11 +4,12 @@ mod carrier;
 mod rehearsal;
 
 use super::*;
-use crate::arrivals::{Process, Schedule};
+use crate::arrivals::{Arrivals, Process, Schedule};
 use crate::connections::of_session;
 use crate::record::LeftOut;
 use crate::request_source::Step;
 use crate::times::Times;
+use crate::work::Work;
 use rehearsal::{
     GOOD, Rehearsal, Server, rehearse, rehearse_as, rehearse_still, rehearse_stopped, rehearse_unseen,
     rehearse_with, setup,

@@ -1,7 +1,9 @@
 //! A simulated server with a crew in virtual time; everything sent is recorded.
 
 use crate::crew::*;
-use client::session::Version;
+use crate::replies::Accept;
+use crate::work::Work;
+use client::session::{Ending, Version};
 use runtime::dial::{Crew as _, Wish};
 use std::collections::{BTreeMap, BinaryHeap};
 
