@@ -41,11 +41,12 @@ pub struct Setup {
     pub accept: Accept,
     /// Whether the content of a 200 response must have the known length of its file. False if responses may be coded.
     pub lengths: bool,
-    /// Time excluded from all figures: events whose intended time lies before its end go to the warm-up's record.
+    /// Time excluded from all figures except rates: events whose intended time lies before its end go to the record of the
+    /// warm-up.
     pub warmup: Duration,
     /// Time after the start when the run stops beginning objects. All times here count from the start.
     pub duration: Duration,
-    /// Completions after this time are left out of rates; at most `duration`.
+    /// Completions after this time, and during the warm-up, are left out of rates; at most `duration`.
     pub counted: Duration,
     /// Time after `duration` in which pending objects may still complete.
     pub grace: Duration,
