@@ -257,7 +257,7 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span, help_heading = "Load")]
     pub(crate) duration: Duration,
 
-    /// Time before --duration; requests intended to start in it are excluded from every figure
+    /// Time before --duration; requests intended to start in it are excluded from every figure except rates
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration, conflicts_with = "replay",
         help_heading = "Load")]
     pub(crate) warmup: Duration,

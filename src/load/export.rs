@@ -3,7 +3,7 @@
 use super::gate::gate;
 use super::page::page;
 use super::refused;
-use super::report::Report;
+use super::report::{Report, row_length};
 use crate::cli::load::OutputFlags;
 use crate::cli::summary::SummaryFlags;
 use crate::failure::Failure;
@@ -215,7 +215,8 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
 fn table(report: &Report) -> String {
     let mut text = String::from(
         "second,begun,files,bytes,errors,response_p50_ms,response_p90_ms,response_p99_ms,response_max_ms,\
-         replies_3xx,replies_4xx,replies_5xx,failed,corrected_p50_ms,corrected_p90_ms,corrected_p99_ms,corrected_max_ms\n",
+         replies_3xx,replies_4xx,replies_5xx,failed,corrected_p50_ms,corrected_p90_ms,corrected_p99_ms,corrected_max_ms,\
+         length_s\n",
     );
     let interval = report.run.expected_interval();
     let quantile = |text: &mut String, time: Option<Duration>| {
@@ -249,7 +250,9 @@ fn table(report: &Report) -> String {
                 times.and_then(|times| times.quantile_with(share, second.failed)),
             );
         }
-        text.push('\n');
+        // Rounded to a microsecond.
+        let length = (row_length(report.duration_s, number) * 1e6).round() / 1e6;
+        let _ = writeln!(text, ",{length}");
     }
     text
 }
@@ -277,9 +280,20 @@ fn log(report: &Report) -> io::Result<Vec<u8>> {
             .map_err(|error| io::Error::other(format!("{error:?}")))
     };
     let second = Duration::from_secs(1);
-    for (number, counted) in (0u32..).zip(&record.seconds) {
+    let rows = report.seconds().len();
+    for (number, counted) in record.seconds.iter().enumerate() {
+        // Seconds behind the measured time are whole ones.
+        let long = match number < rows {
+            true => Duration::from_secs_f64(row_length(report.duration_s, number)),
+            false => second,
+        };
         if counted.response.count() > 0 {
-            add("response", second * number, second, &counted.response.times())?;
+            add(
+                "response",
+                second * number as u32,
+                long,
+                &counted.response.times(),
+            )?;
         }
     }
     let whole = Duration::try_from_secs_f64(report.duration_s).unwrap_or_default();

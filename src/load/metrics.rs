@@ -133,7 +133,11 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
         ("weir.load.rank", rank.as_str()),
     ];
     let start = nanos(run.started_at + run.warmup_s);
-    for content in requests(report.seconds(), start, &attributes, &collector.resource()) {
+    let all = Interval {
+        start,
+        time: start + nanos(report.duration_s),
+    };
+    for content in requests(report.seconds(), all, &attributes, &collector.resource()) {
         let mut failed = 0;
         loop {
             let (why, after) = match collector.send(&content) {
@@ -170,16 +174,16 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
     Ok(())
 }
 
-/// The content of each request with seconds from `start` on, which is in nanoseconds of Unix time.
+/// The content of each request with the seconds of an interval, the last of which may be a part of one.
 fn requests(
     seconds: &[Second],
-    start: u64,
+    all: Interval,
     attributes: &[(&str, &str)],
     resource: Resource<'_>,
 ) -> Vec<Vec<u8>> {
     let until = |number: usize| Interval {
-        start,
-        time: start + 1_000_000_000 * (number as u64 + 1),
+        start: all.start,
+        time: all.time.min(all.start + 1_000_000_000 * (number as u64 + 1)),
     };
     let mut sums = [0; COUNTS.len()];
     let mut buckets = [0; BOUNDS.len() + 1];
@@ -267,7 +271,12 @@ mod tests {
             files: 2,
             ..Second::default()
         };
-        let requests = requests(&vec![second; SECONDS_MAX + 1], 5, &[], &[]);
+        // The last second is half of one.
+        let all = Interval {
+            start: 5,
+            time: 600_500_000_005,
+        };
+        let requests = requests(&vec![second; SECONDS_MAX + 1], all, &[], &[]);
         let points: Vec<_> = requests
             .iter()
             .map(|request| points(request, "weir.load.files"))
@@ -276,6 +285,6 @@ mod tests {
             panic!("{points:?}")
         };
         assert_eq!((first.len(), first[0]), (SECONDS_MAX, (1_000_000_005, 2)));
-        assert_eq!(second[..], [(601_000_000_005, 1_202)]);
+        assert_eq!(second[..], [(600_500_000_005, 1_202)]);
     }
 }

@@ -36,6 +36,7 @@ pub(crate) use merge::{numbered, read, run as merge};
 use place::Place;
 use report::Report;
 use runtime::dial::Usage;
+use runtime::dial::metered::Metered;
 use runtime::signal::{Signal, Signals};
 use runtime::{clock, machine};
 use std::net::SocketAddr;
@@ -118,7 +119,10 @@ fn perform(
     let split = task.split(flags, place, threads)?;
     setup.started = clock::wall().secs;
     let crews = split.models.into_iter().zip(&live);
-    let crews = crews.map(|(model, live)| Crew::new(setup.clone(), model, Arc::clone(live)));
+    let crews = crews.map(|(model, live)| {
+        let crew = Crew::new(setup.clone(), model, Arc::clone(live));
+        Metered::new(crew, setup.warmup, setup.counted)
+    });
     let crews = crews.collect();
     if place.size > 1 {
         tracing::info!("rank {} of {} ({})", place.rank, place.size, place.told_by);
@@ -137,10 +141,12 @@ fn perform(
     let mut usage: Vec<Usage> = Vec::new();
     // Threads learn of the stop a little later than this one and count until then.
     let mut longest = Duration::ZERO;
-    for (crew, used) in ended {
+    for (crew, whole) in ended {
+        let (crew, measured) = crew.into_parts();
         longest = longest.max(crew.counted());
         record.merge(&crew.into_record(now));
-        usage.push(used);
+        // A run that was stopped in its warm-up measured nothing.
+        usage.push(measured.unwrap_or(whole));
     }
     // Rows of data that were used up end a run, as a log does.
     let counted = match task.may_end() && stopped.is_none() {
@@ -257,7 +263,7 @@ fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
 
 /// Waits for the end, shows progress and forwards signals to stop. Returns the time of the stop, if any.
 fn watch(
-    running: &Crews<Crew>,
+    running: &Crews<Metered<Crew>>,
     live: &[Arc<Live>],
     signals: &mut Signals,
     duration: Duration,

@@ -3,12 +3,14 @@
 
 use super::gate::Decision;
 use super::plot::{Plot, Scale};
-use super::report::Report;
+use super::report::{Report, row_length};
 use ::load::record::Second;
 use ::load::times::{Summary, Times};
 use std::fmt::Write;
 use units::Bytes;
 
+/// Length in seconds of the shortest row whose rate is shown.
+const ROW_MIN: f64 = 0.1;
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1b2430;--soft:#5b6776;--paper:#fff;--panel:#f4f6f9;--rule:#dde3ea;--a:#0b5fb0;--b:#c2410c;--c:#0f7a53;--good:#1a7f4b;--bad:#b42318}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6ebf1;--soft:#9aa7b6;--paper:#12171e;--panel:#1a212b;--rule:#2c3644;--a:#6cb0f5;--b:#fb923c;--c:#4ccb8b;--good:#4ccb8b;--bad:#ff8a7a}}\
@@ -126,8 +128,8 @@ fn plots(html: &mut String, report: &Report) {
                 x: ("second", Scale::Linear),
                 y: Scale::Linear,
                 lines: vec![
-                    ("a", series(&|second| Some(second.files as f64))),
-                    ("b", series(&|second| Some(second.begun as f64))),
+                    ("a", rates(seconds, report.duration_s, |second| second.files)),
+                    ("b", rates(seconds, report.duration_s, |second| second.begun)),
                 ],
             },
             &["files completed", "objects begun"][..],
@@ -189,6 +191,16 @@ fn plots(html: &mut String, report: &Report) {
         let _ = write!(html, "<figure>{svg}<figcaption>{words}</figcaption></figure>");
     }
     *html += "</div>\n";
+}
+
+/// Rates by second. The last row is divided by its own length, unless that is too short for a rate.
+fn rates(seconds: &[Second], duration_s: f64, of: impl Fn(&Second) -> u64) -> Vec<(f64, f64)> {
+    let each = seconds.iter().enumerate();
+    each.filter_map(|(number, second)| {
+        let length = row_length(duration_s, number);
+        (number == 0 || length >= ROW_MIN).then(|| (number as f64, of(second) as f64 / length.max(1e-9)))
+    })
+    .collect()
 }
 
 /// The names of a plot's lines `a`, `b` and `c`. A line without points has none: where each second has a failed request, no second has a
@@ -401,8 +413,9 @@ fn facts(html: &mut String, report: &Report) {
         asked.push(format!("{begun} users began, the last after {} s", number(last)));
     }
     asked.push(format!(
-        "{} files in that time, {} with those completed later",
-        report.files_in_time, report.files
+        "{} files completed in that time, {} later",
+        report.files_in_time,
+        report.files_late()
     ));
     for (what, value) in [
         ("load", asked.join("; ")),
@@ -476,6 +489,26 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_of_a_part_of_a_second_is_that_of_its_length() {
+        let row = |files: &u64| Second {
+            files: *files,
+            ..Second::default()
+        };
+        for (files, duration_s, wanted) in [
+            (&[100, 100][..], 2.0, &[100.0, 100.0][..]),
+            (&[100, 100, 50], 2.5, &[100.0, 100.0, 100.0]),
+            (&[25], 0.25, &[100.0]),
+            // A run that was stopped just after a second.
+            (&[100, 100, 1], 2.001, &[100.0, 100.0]),
+        ] {
+            let rows: Vec<Second> = files.iter().map(row).collect();
+            let found = rates(&rows, duration_s, |second| second.files);
+            let found: Vec<f64> = found.into_iter().map(|(_, rate)| rate).collect();
+            assert_eq!(found, wanted, "{duration_s}");
+        }
+    }
 
     #[test]
     fn a_line_without_points_is_in_no_legend() {

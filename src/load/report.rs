@@ -12,7 +12,7 @@ use ::load::record::{LeftOut, Record, Second, Trouble};
 use ::load::replies::Statuses;
 use ::load::run::{Parts, Run, Share, StepName};
 use ::load::steps::StepRecord;
-use ::load::times::{Lost, Summary};
+use ::load::times::{Lost, Summary, Times};
 use ::load::verdict::Verdict;
 use ::load::webstone::Metrics;
 use client::plan::Mode;
@@ -37,7 +37,7 @@ pub(super) struct Report {
     pub(super) last_user_begun_s: Option<f64>,
     /// Objects per second as drawn at random for `rate_asked`.
     pub(super) rate_drawn: Option<f64>,
-    /// Counts of the warm-up, which every other figure excludes.
+    /// Counts of the warm-up, which every other figure except rates excludes.
     pub(super) left_out: LeftOut,
     pub(super) objects_per_s: f64,
     pub(super) files_per_s: f64,
@@ -45,7 +45,7 @@ pub(super) struct Report {
     objects_begun: u64,
     pub(super) objects: u64,
     pub(super) files: u64,
-    /// Files completed within `duration_s`; `files_per_s` is their rate.
+    /// Files completed within `duration_s`, also those due in the warm-up; `files_per_s` is their rate.
     pub(super) files_in_time: u64,
     pub(super) files_failed: u64,
     pub(super) content_bytes: u64,
@@ -155,6 +155,34 @@ pub(super) struct Decile {
     pub(super) object_ms: Summary,
 }
 
+/// The deciles of a run with their times; empty if sizes are unknown or no object ended.
+fn deciles(run: &Run) -> Vec<Decile> {
+    let Record {
+        deciles,
+        deciles_failed,
+        ..
+    } = &run.record;
+    if deciles.is_empty() && deciles_failed.is_empty() {
+        return Vec::new();
+    }
+    let none = Times::default();
+    let each = run.decile_bytes.iter().enumerate();
+    each.map(|(number, &bytes_max)| {
+        let failed = deciles_failed.get(number).copied().unwrap_or(0);
+        let times = deciles.get(number).unwrap_or(&none);
+        Decile {
+            bytes_max,
+            object_ms: times.summary_with(&Lost::unknown(failed)),
+        }
+    })
+    .collect()
+}
+
+/// Length in seconds of a row of the series by second, in a run that measured for this time.
+pub(super) fn row_length(duration_s: f64, number: usize) -> f64 {
+    (duration_s - number as f64).clamp(0.0, 1.0)
+}
+
 /// Connections as Table 6 of document 000 counts them, seen from the client.
 #[derive(Debug, Serialize)]
 pub(super) struct Table6 {
@@ -216,12 +244,11 @@ impl Report {
         let (lost_files, lost_objects) = (record.lost_files(timeout), record.lost_objects(timeout));
         // The parts of failed requests have no known times, so their means exclude them.
         let lost_parts = Lost::unknown(lost_files.count);
-        let lost_connections = record.count(Trouble::Connect) + record.count(Trouble::Here);
-        // Files completed after the measured time are not part of the rate.
+        // A rate is of what completed within the measured time, whenever it was due.
         let (files, bytes) = (record.files_in_time, record.bytes_in_time);
         let come = matches!(run.model.as_str(), "users" | "clients" | "sessions");
         let files_per_s = files as f64 / span;
-        let deciles = run.decile_bytes.iter().zip(&record.deciles);
+        let deciles = deciles(&run);
         let none = StepRecord::default();
         let steps = run.step_names.iter().enumerate().map(|(number, name)| {
             let step = record.steps.get(number).unwrap_or(&none);
@@ -265,10 +292,13 @@ impl Report {
                 .map(|interval| interval.as_secs_f64() * 1e3),
             service_ms: record.service.summary_with(&lost_files),
             object_ms: record.object.summary_with(&lost_objects),
-            connect_ms: record.connect.summary_with(&Lost::unknown(lost_connections)),
+            connect_ms: record
+                .connect
+                .summary_with(&Lost::unknown(record.connects_failed)),
             handshake_ms: run.tls.as_ref().map(|_| {
-                let failed = Lost::unknown(record.count(Trouble::Handshake));
-                record.handshake.summary_with(&failed)
+                record
+                    .handshake
+                    .summary_with(&Lost::unknown(record.handshakes_failed))
             }),
             resumed_share: (!record.handshake.is_empty())
                 .then(|| record.resumed as f64 / record.handshake.count() as f64),
@@ -276,15 +306,7 @@ impl Report {
             transfer_ms: record.transfer.summary_with(&lost_parts),
             lag_ms: record.lag.summary(),
             tick_ms: record.tick.summary(),
-            deciles: deciles
-                .enumerate()
-                .map(|(number, (&bytes_max, times))| Decile {
-                    bytes_max,
-                    object_ms: times.summary_with(&Lost::unknown(
-                        record.deciles_failed.get(number).copied().unwrap_or(0),
-                    )),
-                })
-                .collect(),
+            deciles,
             steps,
             table6: Table6::of(record, files_per_s, span),
             webstone: (run.mode == Mode::Http10.name())
@@ -407,26 +429,34 @@ impl Report {
         Some(text)
     }
 
-    /// The measured seconds. Files completed later are in the counts and times but in no second.
+    /// The measured seconds, the last of which may be a part of one ([`row_length`]). Files completed later are in the
+    /// counts and times but in no second.
     pub(super) fn seconds(&self) -> &[Second] {
         let seconds = &self.run.record.seconds;
         &seconds[..seconds.len().min(self.duration_s.ceil() as usize)]
     }
 
     /// The deciles of object sizes, each with its times or the reason why there are none.
-    pub(super) fn by_size(&self) -> impl Iterator<Item = (&Decile, Result<&Summary, &'static str>)> {
+    pub(super) fn by_size(&self) -> impl Iterator<Item = (&Decile, Result<&Summary, String>)> {
         let before = core::iter::once(None).chain(self.deciles.iter().map(Some));
         self.deciles.iter().zip(before).map(|(decile, before)| {
-            let why = match before {
+            let why = match (before, decile.object_ms.failed) {
                 _ if decile.object_ms.count > 0 => return (decile, Ok(&decile.object_ms)),
                 // An object with more than a tenth of the references fills several deciles.
-                Some(before) if before.bytes_max == decile.bytes_max => {
-                    "same size as the decile above, counted there"
+                (Some(before), _) if before.bytes_max == decile.bytes_max => {
+                    "same size as the decile above, counted there".to_owned()
                 }
-                _ => "none completed",
+                (_, 0) => "none completed".to_owned(),
+                (_, failed) => format!("none of {failed} completed"),
             };
             (decile, Err(why))
         })
+    }
+
+    /// Files that completed after the measured time.
+    pub(super) fn files_late(&self) -> u64 {
+        let in_time = self.files_in_time.saturating_sub(self.left_out.files_in_time);
+        self.files.saturating_sub(in_time)
     }
 
     /// Amounts within the measured time, after it, and in the warm-up.
@@ -445,7 +475,7 @@ impl Report {
             "  {} objects begun ({:.1}/s), {} of them completed",
             self.objects_begun, self.objects_per_s, self.objects,
         );
-        let late = self.files - self.files_in_time.min(self.files);
+        let late = self.files_late();
         if late > 0 {
             text += &format!(
                 "; {late} files completed after that time; the times below are of all {} files",
@@ -476,6 +506,12 @@ impl Report {
                 Bytes(left_out.bytes),
                 left_out.errors
             );
+            if left_out.files_in_time > 0 {
+                text += &format!(
+                    "  {} of these files completed after the warm-up: they count in the rates, and their times do not\n",
+                    left_out.files_in_time
+                );
+            }
         }
         text
     }

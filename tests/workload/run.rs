@@ -373,6 +373,24 @@ fn there_is_no_second_after_the_end() {
     assert_eq!(points.len(), 1, "{points:?}");
 }
 
+/// A run that ends within a second has a row of that length.
+#[test]
+fn the_last_row_may_be_a_part_of_a_second() {
+    let (url, _asked) = answering(|_| (reply("200 OK", "", "hi"), false));
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let csv = text(&dir.path().join("csv")).to_owned();
+    let run = ["--rate", "100", "--duration", "1500ms", "--csv", &csv];
+    let (result, _) = result(&[&[url.as_str()], &run[..]].concat(), 0);
+    let table = fs::read_to_string(&csv).expect("a table");
+    let rows: Vec<Vec<&str>> = table.lines().map(|row| row.split(',').collect()).collect();
+    let lengths: Vec<Option<&str>> = rows.iter().map(|row| row.last().copied()).collect();
+    assert_eq!(lengths, [Some("length_s"), Some("1"), Some("0.5")]);
+    let files = rows[1..]
+        .iter()
+        .map(|row| row[2].parse::<u64>().expect("a number"));
+    assert_eq!(files.sum::<u64>(), number(&result, "files_in_time"));
+}
+
 /// On a terminal a line says how it goes, again and again in the same place; in a pipe nothing does.
 #[test]
 fn a_terminal_sees_how_it_goes() {

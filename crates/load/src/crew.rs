@@ -26,26 +26,26 @@
 
 mod arriving;
 mod carrier;
+mod failure;
 mod hearing;
+mod objects;
 mod scripted;
+mod settings;
 mod ticking;
 
-use crate::arrivals::Arrivals;
 use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
-use crate::replies::Accept;
-use crate::request_source::{Dealt, Part, RequestSource, whole};
-use crate::scenario::{Script, Visitor};
-use crate::work::Work;
+use crate::request_source::{Dealt, Part, RequestSource};
+use crate::scenario::Visitor;
 use arriving::Open;
 pub use carrier::Sharing;
 use carrier::{Carrier, Ended};
 use client::multiplexed::Arrived;
 use client::plan::Mode;
-use client::session::{Ending, Left, Memory, OUTSTANDING_MAX, Session};
-use core::sync::atomic::{AtomicU64, Ordering};
+use client::session::{Left, Memory, OUTSTANDING_MAX, Session};
 use hearing::Came;
 use runtime::dial::{self, Failing, Happened, Port, Security};
+pub use settings::{Live, Model, Setup};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use twox_hash::xxhash3_128::Hasher;
@@ -55,81 +55,6 @@ use units::{Duration, Instant};
 const TRIES_MAX: u8 = 3;
 /// Minimum pause of a user after giving up a file, so that clients do not flood a dead server.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-
-/// Arrival model of a crew.
-#[derive(Debug)]
-pub enum Model {
-    /// Closed loop: each user starts at its offset from the run's start, then alternates between fetching and thinking.
-    Closed(Vec<(Duration, RequestSource)>),
-    /// Open loop: objects are requested at their arrival times.
-    Open {
-        /// Arrival times of this shard.
-        arrivals: Arrivals,
-        /// Objects, one per arrival of the whole process, so that every shard draws the same sequence.
-        source: RequestSource,
-        /// Connection limit.
-        lines_max: u32,
-    },
-}
-
-/// Settings of a crew.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Files and objects to request.
-    pub work: Arc<Work>,
-    /// Connections and request order, as in document 000.
-    pub mode: Mode,
-    /// The part of every request after its target.
-    pub ending: Arc<Ending>,
-    /// Statuses that count as success.
-    pub accept: Accept,
-    /// Whether the content of a 200 response must have the known length of its file. False if responses may be coded.
-    pub lengths: bool,
-    /// Time excluded from all figures: events whose intended time lies before its end go to the warm-up's record.
-    pub warmup: Duration,
-    /// Time after the start when the run stops beginning objects. All times here count from the start.
-    pub duration: Duration,
-    /// Completions after this time are left out of rates; at most `duration`.
-    pub counted: Duration,
-    /// Time after `duration` in which pending objects may still complete.
-    pub grace: Duration,
-    /// Maximum time a response may make no progress.
-    pub timeout: Duration,
-    /// Whether content is compared with the manifest's digests.
-    pub verify: bool,
-    /// Minimum number of remaining content bytes to skip in the kernel instead of copying them: they are counted, not
-    /// inspected. Ignored if `verify` is set.
-    pub unseen_from: u64,
-    /// Requests that a user has outstanding at once, each on a connection of its own or, with `sharing`, on a stream. In
-    /// an open loop over HTTP/1, 1.
-    pub lanes: u32,
-    /// How requests share connections: HTTP/2, with this mode; `None` for HTTP/1.
-    pub sharing: Option<Arc<Sharing>>,
-    /// Whether a layer below secures connections, so that a handshake follows each connection.
-    pub secured: bool,
-    /// Scenarios, whose steps are the files; the sources then give numbers of starts. Needs a mode with one request
-    /// outstanding per user, and one lane.
-    pub script: Option<Arc<Script>>,
-    /// Seconds since 1970 at the start of the run: cookies of scenarios expire at dates.
-    pub started: i64,
-}
-
-/// Live counters of a crew, for progress output.
-#[derive(Debug, Default)]
-pub struct Live {
-    /// Completed files.
-    pub files: AtomicU64,
-    /// Content bytes received.
-    pub bytes: AtomicU64,
-    /// Errors of any kind.
-    pub errors: AtomicU64,
-    /// Objects in progress.
-    pub active: AtomicU64,
-    /// Sum of the response times of completed files, in nanoseconds.
-    pub response_ns: AtomicU64,
-    /// Longest response time since the last reset, in nanoseconds. The reader resets it to 0.
-    pub longest_ns: AtomicU64,
-}
 
 /// Running digest of the response body in progress.
 #[derive(Default)]
@@ -476,57 +401,6 @@ impl Crew {
         }
     }
 
-    /// Begins an object: `given`, or the next of the user's own source.
-    fn begin(&mut self, line: u32, intended: Instant, given: Option<u32>, port: &mut Port, now: Instant) {
-        if self.ending {
-            return;
-        }
-        let mut fetch = self.fresh(intended, now);
-        let work = &self.setup.work;
-        let user = &mut self.users[(line - FIRST) as usize];
-        let last = match (given, &mut user.source) {
-            _ if self.setup.script.is_some() => {
-                let script = self.setup.script.as_ref();
-                match script.and_then(|script| scripted::begin(script, user, given, &mut fetch.parts)) {
-                    Some(last) => last,
-                    None => return self.exhausted(line, port, now),
-                }
-            }
-            (Some(object), _) => {
-                whole(work, object, &mut fetch.parts);
-                false
-            }
-            (None, Some(source)) => match source.next(work, &mut fetch.parts) {
-                Some(last) => last,
-                None => return self.leave_all(line, port, now),
-            },
-            (None, None) => return,
-        };
-        fetch.last = last;
-        if self.setup.lanes > 1 && fetch.parts.len() > 1 {
-            user.group = Some(Box::new(Group {
-                files: fetch.parts.iter().map(|part| part.file).collect(),
-                off: fetch.parts.last().map_or(Duration::ZERO, |part| part.off),
-                rest: fetch.parts.split_off(1),
-                left: 1,
-                whole: true,
-                intended,
-                last,
-            }));
-        }
-        user.phase = Phase::Fetching(fetch);
-        self.pass_seconds(now);
-        let from = self.ledger.from();
-        self.active += 1;
-        self.measured += u64::from(intended >= from);
-        self.live.active.store(self.active, Ordering::Relaxed);
-        let record = self.ledger.of(intended);
-        record.objects_begun += 1;
-        record.second(now, from).begun += 1;
-        self.wake_by(line, now + self.setup.timeout, port);
-        self.ask(line, port, now);
-    }
-
     /// Sends the requests that the mode allows now, on a new connection if necessary.
     fn ask(&mut self, line: u32, port: &mut Port, now: Instant) {
         if self.setup.script.is_some() && !self.render(line, port, now) {
@@ -692,41 +566,6 @@ impl Crew {
         self.wake(line, now + off, port);
     }
 
-    /// Handles a connection that is gone.
-    fn lost_connection(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
-        if self.is_shared() {
-            let is_early = !self.is_carrier_busy(line) || trouble == Trouble::Lost;
-            self.ledger.of(now).closed_by_server += u64::from(is_early);
-            let trouble = match trouble {
-                Trouble::Handshake if !self.is_carrier_shaking(line) => Trouble::Protocol,
-                other => other,
-            };
-            return self.carrier_ended(line, Ended::Failed(trouble), port, now);
-        }
-        let user = &mut self.users[(line - FIRST) as usize];
-        let Phase::Fetching(fetch) = &user.phase else {
-            // No response was pending.
-            user.session = None;
-            parted(&mut user.stands, &mut self.ledger, now);
-            self.ledger.of(now).closed_by_server += 1;
-            return;
-        };
-        let is_open = fetch.opening.is_none() && fetch.shaking.is_none();
-        let trouble = match trouble {
-            // The handshake was complete: the server broke the rules of TLS later.
-            Trouble::Handshake if is_open => Trouble::Protocol,
-            other => other,
-        };
-        // A response that was cut off is not asked for again, whether the server closed or reset.
-        let has_begun =
-            fetch.first.is_some() || user.session.as_ref().is_some_and(Session::is_within_final_head);
-        if trouble == Trouble::Lost && has_begun {
-            return self.cut_short(line, port, now);
-        }
-        self.ledger.of(now).closed_by_server += u64::from(trouble == Trouble::Lost);
-        self.lost(line, trouble, port, now);
-    }
-
     /// Records a complete TLS handshake. The wait for the first byte begins with it.
     fn secured(&mut self, line: u32, agreed: Security, now: Instant) {
         if self.is_shared() {
@@ -745,211 +584,6 @@ impl Crew {
             let record = self.ledger.of(since);
             record.handshake.add(now.since(since));
             record.resumed += u64::from(agreed.resumed);
-        }
-    }
-
-    /// Keeps the first reason of a failed handshake.
-    #[cold]
-    fn refused(&mut self, why: &str, now: Instant) {
-        let fault = &mut self.ledger.of(now).handshake_fault;
-        fault.get_or_insert_with(|| why.into());
-    }
-
-    /// Gives up the connection before the object is complete; retries or fails its pending files.
-    fn lost(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
-        // A shared connection is another's to close.
-        let is_shared = self.is_shared();
-        if !is_shared {
-            port.close(line);
-        }
-        let from = self.ledger.from();
-        let user = &mut self.users[(line - FIRST) as usize];
-        user.session = None;
-        let stood = is_shared || user.stands.is_some();
-        parted(&mut user.stands, &mut self.ledger, now);
-        let Phase::Fetching(fetch) = &mut user.phase else {
-            return;
-        };
-        let took = now.since(fetch.mark);
-        match trouble {
-            // `advance` has recorded it.
-            Trouble::Unanswered => {}
-            _ if stood => self.ledger.transferred(fetch.part_intended, took, None, now),
-            _ => self.ledger.unconnected(fetch.part_intended, now),
-        }
-        fetch.received = 0;
-        let record = self.ledger.of(fetch.part_intended);
-        record.trouble(trouble, now, from);
-        self.live.errors.fetch_add(1, Ordering::Relaxed);
-        fetch.tries += 1;
-        fetch.first = None;
-        fetch.opening = None;
-        fetch.shaking = None;
-        let hopeless = matches!(
-            trouble,
-            Trouble::Here
-                | Trouble::Connect
-                | Trouble::Handshake
-                | Trouble::Unanswered
-                | Trouble::Timeout
-                | Trouble::Protocol
-        ) || !self.setup.verb(fetch).is_idempotent();
-        if hopeless || fetch.tries > TRIES_MAX {
-            if let Some(part) = fetch.parts.get(fetch.got) {
-                let file = &self.setup.work.files[part.file as usize];
-                record.example(trouble, &file.path, [file.bytes, None], now, from);
-            }
-            if self.setup.script.is_some() {
-                scripted::fail_step(fetch, &mut self.ledger, trouble, now);
-            }
-            let record = self.ledger.of(fetch.part_intended);
-            let failed = (fetch.parts.len() - fetch.got) as u64;
-            record.fail(failed, now.since(fetch.part_intended), now, from);
-            // The OFF time would have passed anyway.
-            let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
-            self.ledger
-                .held(fetch.part_intended, now + RETRY_PAUSE.saturating_sub(off));
-            self.finish(line, RETRY_PAUSE, port, now);
-        } else {
-            self.ledger.of(now).resent += (fetch.asked - fetch.got) as u64;
-            fetch.progress = now;
-            self.ask(line, port, now);
-        }
-    }
-
-    /// Ends the fetch on this line, complete or given up. If that ends the object, the user sleeps for its OFF time, at
-    /// least for `least`.
-    fn finish(&mut self, line: u32, least: Duration, port: &mut Port, now: Instant) {
-        let head = self.head(line);
-        let user = self.user(line);
-        let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) else {
-            return;
-        };
-        let complete = fetch.got == fetch.parts.len();
-        let good = complete && !fetch.spoiled;
-        let Some(mut group) = self.user(head).group.take() else {
-            let (last, intended) = (fetch.last, fetch.intended);
-            let off = fetch.parts.last().map_or(Duration::ZERO, |part| part.off);
-            let files = fetch.parts.iter().map(|part| part.file);
-            let decile = self.setup.work.decile(files);
-            self.spare.push(fetch);
-            let over = Over {
-                intended,
-                complete: good,
-                decile,
-                off: off.max(least),
-                leave: last,
-            };
-            self.over(line, &over, port, now);
-            return;
-        };
-        self.spare.push(fetch);
-        self.user(line).phase = Phase::Free;
-        if matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose) {
-            self.leave(line, port, now);
-        }
-        group.left -= 1;
-        group.whole &= good;
-        group.off = group.off.max(least);
-        let rest = core::mem::take(&mut group.rest);
-        if !rest.is_empty() && complete {
-            self.deal(head, *group, &rest, port, now);
-            return;
-        }
-        // The files of a page that never arrived were never requested; they failed.
-        let from = self.ledger.from();
-        let took = now.since(group.intended);
-        let record = self.ledger.of(group.intended);
-        record.fail(rest.len() as u64, took, now, from);
-        if group.left > 0 {
-            self.user(head).group = Some(group);
-            return;
-        }
-        let over = Over {
-            intended: group.intended,
-            complete: group.whole,
-            decile: self.setup.work.decile(group.files.iter().copied()),
-            off: group.off,
-            leave: group.last,
-        };
-        self.over(head, &over, port, now);
-    }
-
-    /// Deals a page's embedded files round-robin to the connections of its user.
-    fn deal(&mut self, head: u32, mut group: Group, rest: &[Part], port: &mut Port, now: Instant) {
-        let lanes = self.setup.lanes.max(1).min(rest.len() as u32);
-        group.left = lanes;
-        let intended = group.intended;
-        self.user(head).group = Some(Box::new(group));
-        for lane in 0..lanes {
-            let mut fetch = self.fresh(intended, now);
-            fetch.part_intended = now;
-            fetch.alone = false;
-            fetch
-                .parts
-                .extend(rest.iter().skip(lane as usize).step_by(lanes as usize));
-            self.user(head + lane).phase = Phase::Fetching(fetch);
-            self.wake_by(head + lane, now + self.setup.timeout, port);
-            self.ask(head + lane, port, now);
-        }
-    }
-
-    /// Records a completed or failed object and schedules the user's next one.
-    fn over(&mut self, line: u32, over: &Over, port: &mut Port, now: Instant) {
-        let &Over { off, leave, .. } = over;
-        self.pass_seconds(now);
-        self.active -= 1;
-        self.measured -= u64::from(over.intended >= self.ledger.from());
-        self.live.active.store(self.active, Ordering::Relaxed);
-        let record = self.ledger.of(over.intended);
-        if over.complete {
-            let time = now.since(over.intended);
-            record.objects += 1;
-            record.object.add(time);
-            if let Some(decile) = over.decile {
-                record.decile(decile, time);
-            }
-        } else if let Some(decile) = over.decile {
-            record.decile_failed(decile);
-        }
-        self.user(line).phase = Phase::Done;
-        // The timer that ends the run may itself be late.
-        let late = now >= self.until();
-        let closes = matches!(self.setup.mode, Mode::Http10 | Mode::EarlyClose);
-        if closes || self.ending || late {
-            self.leave_all(line, port, now);
-        }
-        if self.ending {
-            if self.active == 0 {
-                port.end();
-            }
-            return;
-        }
-        if self.open.is_some() && leave {
-            self.leave_all(line, port, now);
-        }
-        if let Some(open) = &mut self.open {
-            self.users[(line - FIRST) as usize].phase = Phase::Free;
-            match open.backlog.pop_front_if(|_| !late) {
-                Some((at, object)) => self.begin(line, at, Some(object), port, now),
-                None if open.backlog.is_empty() => open.free.push(line),
-                // Too late for the waiting arrivals, and later ones must not overtake them.
-                None => {}
-            }
-            self.end_with_log(port);
-            return;
-        }
-        if late {
-            return;
-        }
-        if off.is_zero() {
-            if leave {
-                self.leave_all(line, port, now);
-            }
-            self.begin(line, now, None, port, now);
-        } else {
-            self.user(line).phase = Phase::Waiting { leave };
-            self.wake(line, now + off, port);
         }
     }
 }
@@ -1011,19 +645,6 @@ fn parted(stands: &mut Option<Instant>, ledger: &mut Ledger, now: Instant) {
     if let Some(since) = stands.take() {
         ledger.parted(since, now);
     }
-}
-
-/// A completed or failed object and how its user continues.
-struct Over {
-    intended: Instant,
-    /// Whether all files succeeded.
-    complete: bool,
-    /// Decile of the object's size, if known.
-    decile: Option<usize>,
-    /// OFF time after the object.
-    off: Duration,
-    /// Whether the session ends with this object.
-    leave: bool,
 }
 
 impl dial::Crew for Crew {

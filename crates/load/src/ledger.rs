@@ -5,7 +5,8 @@
 //! ```
 //! The *intended* time decides, not the actual one. A late response to a request due in the warm-up shows the warm-up's
 //! queue; a request due later shows the server, even if it waited. Events without an intended time (an opened
-//! connection, bytes) belong to the moment they happen. Knows no clock and no users.
+//! connection, bytes) belong to the moment they happen. So do completions, as far as rates are concerned: throughput is
+//! what the server completes in the measured time. Knows no clock and no users.
 
 use crate::record::Record;
 use units::{Duration, Instant};
@@ -48,6 +49,19 @@ impl Ledger {
         self.from
     }
 
+    /// When an event of `now` enters the series by second, and the start of that. The last second of the measured time
+    /// may be a part of one, which contains only what happened in that time: later events belong to the seconds behind
+    /// it.
+    #[inline]
+    pub(crate) fn series(&self, now: Instant) -> (Instant, Instant) {
+        if self.is_in_time(now) {
+            return (now, self.from);
+        }
+        let counted = self.counted();
+        let seconds = counted.as_secs() + u64::from(counted.subsec_nanos() > 0);
+        (now.max(self.from + Duration::from_secs(seconds)), self.from)
+    }
+
     /// Whether a completion at `now` counts for rates.
     pub(crate) fn is_in_time(&self, now: Instant) -> bool {
         now < self.until
@@ -64,6 +78,23 @@ impl Ledger {
             &mut self.warm
         } else {
             &mut self.measured
+        }
+    }
+
+    /// Counts a completed file in the series by second, and in rates if it completed within the measured time.
+    #[inline]
+    pub(crate) fn completed(&mut self, intended: Instant, bytes: u64, now: Instant) {
+        let ((at, from), in_time) = (self.series(now), self.is_in_time(now));
+        let record = self.of(now);
+        record.complete(bytes, at, from);
+        if now < from || !in_time {
+            return;
+        }
+        record.files_in_time += 1;
+        record.bytes_in_time += bytes;
+        if intended < from {
+            record.left_out.files_in_time += 1;
+            record.left_out.bytes_in_time += bytes;
         }
     }
 
@@ -93,6 +124,16 @@ impl Ledger {
     pub(crate) fn unconnected(&mut self, intended: Instant, now: Instant) {
         if self.is_in_time(now) {
             self.of(intended).in_time.errors += 1;
+        }
+    }
+
+    /// Records the end of a connection that was opening or in its handshake since then. Does nothing for one that had
+    /// both behind it.
+    pub(crate) fn unopened(&mut self, opening: Option<Instant>, shaking: Option<Instant>) {
+        if let Some(since) = opening {
+            self.of(since).connects_failed += 1;
+        } else if let Some(since) = shaking {
+            self.of(since).handshakes_failed += 1;
         }
     }
 
@@ -195,5 +236,23 @@ mod tests {
             (record.established, record.standing),
             (2, Duration::from_millis(30 + 150))
         );
+    }
+
+    /// Rates are of what completes in the measured time, whenever it was due.
+    #[test]
+    fn rates_count_what_completes_in_the_measured_time() {
+        let at = |ms| Instant::from_nanos(7_000_000_000) + Duration::from_millis(ms);
+        let mut ledger = Ledger::new();
+        ledger.begin(at(0), Duration::from_millis(100), Duration::from_millis(600));
+        for (intended, now) in [(0, 99), (0, 100), (99, 599), (100, 200), (50, 600), (200, 1200)] {
+            ledger.completed(at(intended), 10, at(now));
+        }
+        let record = ledger.into_record();
+        assert_eq!((record.files_in_time, record.bytes_in_time), (3, 30));
+        let left_out = record.left_out;
+        assert_eq!((left_out.files_in_time, left_out.bytes_in_time), (2, 20));
+        // The first second is half of one, and contains only what completed in that half.
+        let files: Vec<u64> = record.seconds.iter().map(|second| second.files).collect();
+        assert_eq!(files, [3, 2]);
     }
 }

@@ -51,13 +51,13 @@ impl core::fmt::Display for Example {
 pub struct Second {
     /// Objects begun.
     pub begun: u64,
-    /// Completed files.
+    /// Completed files, also those due in the warm-up.
     pub files: u64,
     /// Content bytes of completed files.
     pub bytes: u64,
     /// Errors of any kind.
     pub errors: u64,
-    /// Response times of the completed files.
+    /// Response times of the completed files that were due after the warm-up.
     pub response: Sparse,
     /// Files given up.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -134,7 +134,7 @@ impl Second {
     }
 }
 
-/// Events of the warm-up, excluded from all other figures.
+/// Events of the warm-up, excluded from all other figures except rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Objects begun.
@@ -149,6 +149,12 @@ pub struct LeftOut {
     pub bytes: u64,
     /// Errors of any kind.
     pub errors: u64,
+    /// Completed files that completed within the measured time: those count in rates.
+    #[serde(default)]
+    pub files_in_time: u64,
+    /// Their content bytes.
+    #[serde(default)]
+    pub bytes_in_time: u64,
 }
 
 impl LeftOut {
@@ -160,6 +166,8 @@ impl LeftOut {
         self.files_failed += other.files_failed;
         self.bytes += other.bytes;
         self.errors += other.errors;
+        self.files_in_time += other.files_in_time;
+        self.bytes_in_time += other.bytes_in_time;
     }
 }
 
@@ -200,7 +208,8 @@ pub struct Record {
     pub object: Times,
     /// Object times by decile of the object's size, smallest first; empty if sizes are unknown.
     pub deciles: Vec<Times>,
-    /// Failed objects by decile; empty without failures or if sizes are unknown.
+    /// Objects by decile that failed or were still pending at the end of the grace period; empty without any or if sizes
+    /// are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deciles_failed: Vec<u64>,
     /// Lateness of this program's timers for users and arrivals.
@@ -216,6 +225,13 @@ pub struct Record {
     pub examples: BTreeMap<Trouble, Example>,
     /// Established connections. A failed attempt is an error, not a connection.
     pub connections: u64,
+    /// Attempts to open a connection that failed, or were still pending at the end of the grace period. An attempt
+    /// counts once, however many requests waited for it.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub connects_failed: u64,
+    /// TLS handshakes that failed, or were still pending at the end of the grace period.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub handshakes_failed: u64,
     /// Established connections, plus those opened in the warm-up and still open at its end.
     pub established: u64,
     /// Total time that connections were open.
@@ -239,7 +255,7 @@ pub struct Record {
     /// Start of the last user that began, from the start of the run.
     #[serde(rename = "last_begun_ns", with = "nanoseconds")]
     pub last_begun: Duration,
-    /// Events of the warm-up, which no other field includes.
+    /// Events of the warm-up, which no other field includes except rates and the series' completions.
     pub left_out: LeftOut,
     /// Objects begun.
     pub objects_begun: u64,
@@ -247,13 +263,13 @@ pub struct Record {
     pub objects: u64,
     /// Completed files.
     pub files: u64,
-    /// Files completed within the time that counts for rates.
+    /// Files completed within the time that counts for rates, also those due in the warm-up.
     pub files_in_time: u64,
     /// Files given up.
     pub files_failed: u64,
     /// Content bytes of completed files.
     pub bytes: u64,
-    /// Content bytes of the files completed in time.
+    /// Content bytes of those files.
     pub bytes_in_time: u64,
     /// All bytes received, headers included.
     pub bytes_received: u64,
@@ -389,7 +405,7 @@ impl Record {
         &mut self.steps[number]
     }
 
-    /// Counts a failed object of this size decile.
+    /// Counts an object of this size decile that failed or never completed.
     pub fn decile_failed(&mut self, decile: usize) {
         if self.deciles_failed.is_empty() {
             self.deciles_failed = vec![0; DECILES];
@@ -507,6 +523,8 @@ impl Record {
         }
         for (sum, part) in [
             (&mut self.connections, other.connections),
+            (&mut self.connects_failed, other.connects_failed),
+            (&mut self.handshakes_failed, other.handshakes_failed),
             (&mut self.established, other.established),
             (&mut self.closed_by_server, other.closed_by_server),
             (&mut self.resent, other.resent),
@@ -599,12 +617,15 @@ mod tests {
         let mut b = b;
         (b.users_begun, b.last_begun, b.files_in_time) = (2, Duration::from_millis(70), 1);
         (a.left_out.files, b.left_out.files, b.left_out.errors) = (5, 2, 1);
+        (a.connects_failed, b.connects_failed) = (4, 5);
+        (a.handshakes_failed, b.handshakes_failed) = (6, 7);
         a.merge(&b);
         assert_eq!(
             (a.users_begun, a.last_begun, a.files_in_time),
             (5, Duration::from_millis(100), 3)
         );
         assert_eq!((a.left_out.files, a.left_out.errors), (7, 1));
+        assert_eq!((a.connects_failed, a.handshakes_failed), (9, 13));
         assert_eq!(a.service.summary(), whole.service.summary());
         assert_eq!(a.seconds, whole.seconds);
         let last = (a.seconds[4].first_ns, a.seconds[4].last_ns);

@@ -149,7 +149,7 @@ pub struct Run {
     pub decile_bytes: Vec<u64>,
     /// Limits of a valid run.
     pub bounds: Bounds,
-    /// Processor share of each thread.
+    /// Processor share of each thread in the measured time.
     pub cpu: Vec<f64>,
     /// The measurement.
     pub record: Record,

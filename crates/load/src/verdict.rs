@@ -44,7 +44,7 @@ pub struct Bounds {
     pub stall_max: Duration,
     /// Largest share of failed files.
     pub failures_max: f64,
-    /// Largest processor share of a thread in a paced run.
+    /// Largest processor share of a thread in the measured time of a paced run.
     pub cpu_max: f64,
     /// Largest share of planned arrivals that do not begin.
     pub shortfall_max: f64,
@@ -96,7 +96,7 @@ pub struct Verdict {
     pub warnings: Vec<String>,
 }
 
-/// Judges a run. `cpu` is the processor share of each thread, `stopped` the time since the start
+/// Judges a run. `cpu` is the processor share of each thread in the measured time, `stopped` the time since the start
 /// if the run was ended early.
 pub fn judge(
     record: &Record,

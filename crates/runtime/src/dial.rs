@@ -19,6 +19,7 @@
 //! in datagrams ([`datagrams`]).
 
 pub mod datagrams;
+pub mod metered;
 
 use crate::clock;
 use crate::io::accept_mutex::AcceptMutex;

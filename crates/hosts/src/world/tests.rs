@@ -83,8 +83,8 @@ fn outcome(scenario: &Scenario) -> Outcome {
 fn line(name: &str, outcome: &Outcome) -> String {
     format!(
         "{name}: {} files, {} B, {} + {} packets, {:.3} ms, {} switches, {} reads, {:.4} idle, window {:.3}\n",
-        outcome.record.files_in_time,
-        outcome.record.bytes_in_time,
+        outcome.record.files_in_time - outcome.record.left_out.files_in_time,
+        outcome.record.bytes_in_time - outcome.record.left_out.bytes_in_time,
         outcome.sent[0].packets,
         outcome.sent[1].packets,
         outcome.record.response.summary().mean,

@@ -3,6 +3,7 @@
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
 use crate::request_source::Dealt;
+use crate::work::Work;
 use runtime::dial::Port;
 use std::collections::VecDeque;
 use units::Instant;
@@ -85,8 +86,10 @@ impl Crew {
         }
     }
 
-    /// Records the objects still pending at the end of the grace period, each with the time it has waited.
+    /// Records the objects still pending at the end of the grace period, each with the time it has waited, and the
+    /// connections that are not open yet.
     fn abandon(&mut self, now: Instant) {
+        self.abandon_carriers();
         for lines in self.users.chunks(self.setup.lanes.max(1) as usize) {
             if self.setup.script.is_some() {
                 for line in lines {
@@ -95,6 +98,11 @@ impl Crew {
                     {
                         self.ledger.of(fetch.part_intended).step(part.file).unfinished += 1;
                     }
+                }
+            }
+            for line in lines {
+                if let Phase::Fetching(fetch) = &line.phase {
+                    self.ledger.unopened(fetch.opening, fetch.shaking);
                 }
             }
             let asked = lines.iter().filter_map(|line| match &line.phase {
@@ -113,6 +121,9 @@ impl Crew {
             }
             if let Some(first) = first {
                 self.ledger.abandon(requests, first, now);
+                if let Some((intended, decile)) = pending(&self.setup.work, lines) {
+                    self.ledger.of(intended).decile_failed(decile);
+                }
             }
         }
     }
@@ -139,5 +150,20 @@ impl Crew {
         } else {
             port.wake(BELL, now + self.setup.grace);
         }
+    }
+}
+
+/// Intended start and size decile of the object that is pending on the lines of a user; `None` if its size is unknown.
+fn pending(work: &Work, lines: &[User]) -> Option<(Instant, usize)> {
+    let head = lines.first()?;
+    if let Some(group) = &head.group {
+        return Some((group.intended, work.decile(group.files.iter().copied())?));
+    }
+    match &head.phase {
+        Phase::Fetching(fetch) | Phase::Pausing(fetch) => {
+            let files = fetch.parts.iter().map(|part| part.file);
+            Some((fetch.intended, work.decile(files)?))
+        }
+        _ => None,
     }
 }

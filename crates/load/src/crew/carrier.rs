@@ -56,6 +56,9 @@ pub(super) struct Carrier {
     asked: Vec<(u32, u32)>,
     /// Lines that wait for a stream.
     waiting: VecDeque<u32>,
+    /// Whether nothing came for the timeout although a request was outstanding. Further requests wait then: for bytes,
+    /// or for the timeouts of those outstanding, with which the connection is given up.
+    is_silent: bool,
     /// Whether it is in the list of those with output.
     is_due: bool,
 }
@@ -73,7 +76,16 @@ impl Carrier {
             progress: now,
             asked: Vec::new(),
             waiting: VecDeque::new(),
+            is_silent: false,
             is_due: false,
+        }
+    }
+
+    /// Since when the connection is opening, and since when it is in its handshake. That of QUIC opens it.
+    fn unopened(&self, mode: Mode) -> (Option<Instant>, Option<Instant>) {
+        match mode {
+            Mode::Http3 => (None, self.opening.or(self.shaking)),
+            _ => (self.opening, self.shaking),
         }
     }
 
@@ -91,6 +103,8 @@ pub(super) enum Ended {
     Closed,
     /// It failed.
     Failed(Trouble),
+    /// Nothing came for the timeout: it is given up here, with the requests that are as old.
+    Silent(Trouble),
 }
 
 impl Crew {
@@ -148,7 +162,8 @@ impl Crew {
         fetch.mark = now;
         fetch.sent = now;
         fetch.progress = now;
-        if carrier.asked.len() >= sharing.streams_max || !carrier.streams.has_room() {
+        let has_room = carrier.asked.len() < sharing.streams_max && carrier.streams.has_room();
+        if carrier.is_silent || !has_room {
             carrier.waiting.push_back(line);
             return;
         }
@@ -264,6 +279,7 @@ impl Crew {
         };
         received(&mut self.ledger, arrived.bytes(), now);
         carrier.progress = now;
+        carrier.is_silent = false;
         let (mut ended, mut resets) = (std::mem::take(&mut self.ended), Vec::new());
         let Carrier { streams, asked, .. } = &mut *carrier;
         let heard = streams.listen(arrived, now, |came| {
@@ -340,7 +356,8 @@ impl Crew {
                 return;
             }
             let has_room = carrier.asked.len() < sharing.streams_max && carrier.streams.has_room();
-            let Some(line) = carrier.waiting.pop_front_if(|_| has_room) else {
+            let may_send = has_room && !carrier.is_silent;
+            let Some(line) = carrier.waiting.pop_front_if(|_| may_send) else {
                 return;
             };
             self.ask_on_stream(line, port, now);
@@ -407,18 +424,27 @@ impl Crew {
         self.next_on_stream(line, port, now);
     }
 
-    /// A line made no progress within the timeout. A connection that is silent as a whole is given up with it.
+    /// A line made no progress within the timeout. A connection that is silent as a whole is given up as soon as no
+    /// younger request is outstanding on it.
     #[cold]
     pub(super) fn late_on_stream(&mut self, line: u32, trouble: Trouble, port: &mut Port, now: Instant) {
         let (number, timeout) = (self.carrier_of(line), self.setup.timeout);
         let connection = self.line_of(number);
-        let Some(Some(carrier)) = self.carriers.get_mut(number) else {
+        let Some(Some(carrier)) = self.carriers.get(number) else {
             return self.lost(line, trouble, port, now);
         };
-        if carrier.stands.is_none() || carrier.shaking.is_some() || carrier.progress + timeout <= now {
-            self.carrier_ended(connection, Ended::Failed(trouble), port, now);
+        let is_silent = carrier.progress + timeout <= now;
+        // Requests of a connection that is not open were not sent, so another can have them.
+        let is_open = carrier.stands.is_some() && carrier.shaking.is_none();
+        let is_awaited = is_open && carrier.asked.iter().any(|(_, asked)| !self.is_late(*asked, now));
+        if is_silent && !is_awaited {
+            self.carrier_ended(connection, Ended::Silent(trouble), port, now);
             return;
         }
+        let Some(Some(carrier)) = self.carriers.get_mut(number) else {
+            return;
+        };
+        carrier.is_silent |= is_silent;
         carrier.waiting.retain(|waiting| *waiting != line);
         let asked = carrier.asked.iter().find(|(_, asked)| *asked == line);
         if let Some(stream) = asked.map(|(stream, _)| *stream) {
@@ -432,6 +458,27 @@ impl Crew {
         self.admit(number, port, now);
     }
 
+    /// Whether the request of a line made no progress within the timeout.
+    fn is_late(&self, line: u32, now: Instant) -> bool {
+        match &self.users[(line - FIRST) as usize].phase {
+            Phase::Fetching(fetch) => fetch.progress + self.setup.timeout <= now,
+            _ => false,
+        }
+    }
+
+    /// Sends a request again that has not been sent yet. Its timeout still counts from its begin.
+    #[cold]
+    fn ask_elsewhere(&mut self, line: u32, port: &mut Port, now: Instant) {
+        let Phase::Fetching(fetch) = &self.users[(line - FIRST) as usize].phase else {
+            return;
+        };
+        let progress = fetch.progress;
+        self.ask_on_stream(line, port, now);
+        if let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase {
+            fetch.progress = progress;
+        }
+    }
+
     /// The connection is gone, or is given up here: each of its lines repeats its request or fails.
     pub(super) fn carrier_ended(&mut self, line: u32, ended: Ended, port: &mut Port, now: Instant) {
         let number = self.carrier_of(line);
@@ -440,13 +487,17 @@ impl Crew {
         };
         port.close(self.line_of(number));
         let stood = carrier.stands.is_some();
+        let (opening, shaking) = carrier.unopened(self.setup.mode);
+        self.ledger.unopened(opening, shaking);
         parted(&mut carrier.stands, &mut self.ledger, now);
         self.due.retain(|due| *due != number);
         for line in carrier.waiting {
             // Its request was not sent.
             match ended {
                 Ended::Failed(trouble) if !stood => self.lost(line, trouble, port, now),
-                _ => self.ask_on_stream(line, port, now),
+                Ended::Silent(trouble) if self.is_late(line, now) => self.lost(line, trouble, port, now),
+                Ended::Silent(_) => self.ask_elsewhere(line, port, now),
+                Ended::Closed | Ended::Failed(_) => self.ask_on_stream(line, port, now),
             }
         }
         for (_, line) in carrier.asked {
@@ -464,7 +515,8 @@ impl Crew {
                 Ended::Failed(Trouble::Lost) if is_answered => {
                     self.failed_on_stream(line, Trouble::Truncated, port, now);
                 }
-                Ended::Failed(trouble) => self.lost(line, trouble, port, now),
+                Ended::Silent(_) if !self.is_late(line, now) => self.ask_elsewhere(line, port, now),
+                Ended::Failed(trouble) | Ended::Silent(trouble) => self.lost(line, trouble, port, now),
             }
         }
     }
@@ -493,6 +545,14 @@ impl Crew {
             parted(&mut carrier.stands, &mut self.ledger, now);
             self.due.retain(|due| *due != number);
             port.close(self.line_of(number));
+        }
+    }
+
+    /// Records the carriers' connections that are not open yet at the end of the grace period.
+    pub(super) fn abandon_carriers(&mut self) {
+        for carrier in self.carriers.iter().flatten() {
+            let (opening, shaking) = carrier.unopened(self.setup.mode);
+            self.ledger.unopened(opening, shaking);
         }
     }
 

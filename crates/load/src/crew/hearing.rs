@@ -53,10 +53,10 @@ impl Crew {
             match came {
                 Came::Bytes(bytes) if !is_farewell(bytes) => {
                     self.breached(Fault::Unsolicited, &bytes[..bytes.len().min(UNREAD_MAX)], now);
-                    let from = self.ledger.from();
+                    let (at, from) = self.ledger.series(now);
                     let record = self.ledger.of(now);
                     record.bytes_received += bytes.len() as u64;
-                    record.trouble(Trouble::Protocol, now, from);
+                    record.trouble(Trouble::Protocol, at, from);
                     self.live.errors.fetch_add(1, Ordering::Relaxed);
                 }
                 Came::Bytes(_) | Came::Skipped(_) | Came::End | Came::Cut => {
@@ -136,16 +136,17 @@ impl Crew {
         let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
             return;
         };
-        let from = self.ledger.from();
+        let (at, from) = self.ledger.series(now);
         let took = now.since(fetch.mark);
         self.ledger.transferred(fetch.part_intended, took, None, now);
         let record = self.ledger.of(fetch.part_intended);
-        record.trouble(trouble, now, from);
-        record.fail(1, now.since(fetch.part_intended), now, from);
+        record.trouble(trouble, at, from);
+        record.fail(1, now.since(fetch.part_intended), at, from);
         if let Some(part) = fetch.parts.get(fetch.got) {
             let file = &self.setup.work.files[part.file as usize];
             record.example(trouble, &file.path, [file.bytes, Some(fetch.bytes)], now, from);
         }
+        self.ledger.held(fetch.part_intended, now);
         if self.setup.script.is_some() {
             scripted::fail_step(fetch, &mut self.ledger, trouble, now);
         }
@@ -183,10 +184,10 @@ impl Crew {
 
 /// Records received bytes.
 pub(super) fn received(ledger: &mut Ledger, bytes: u64, now: Instant) {
-    let from = ledger.from();
+    let (at, from) = ledger.series(now);
     let record = ledger.of(now);
     record.bytes_received += bytes;
-    record.second(now, from).received += bytes;
+    record.second(at, from).received += bytes;
 }
 
 impl Hearing<'_> {
@@ -244,7 +245,7 @@ impl Hearing<'_> {
         let Hearing {
             fetch, ledger, now, ..
         } = self;
-        let (from, in_time) = (ledger.from(), ledger.is_in_time(*now));
+        let (at, from) = ledger.series(*now);
         let record = ledger.of(fetch.part_intended);
         let Some(part) = fetch.parts.get(fetch.got) else {
             return;
@@ -262,7 +263,7 @@ impl Hearing<'_> {
             false => Some(fetch.bytes),
             true => fetch.said,
         };
-        record.replied(fetch.status, *now, from);
+        record.replied(fetch.status, at, from);
         let trouble = if let (Some(script), Some(visitor)) = (script, &mut self.visitor) {
             let trouble = visitor.end(script, fetch.status).err();
             if trouble == Some(Trouble::Status) {
@@ -296,31 +297,27 @@ impl Hearing<'_> {
         match trouble {
             Some(trouble) => {
                 fetch.spoiled = true;
-                record.fail(1, now.since(fetch.part_intended), *now, from);
+                record.fail(1, now.since(fetch.part_intended), at, from);
                 // Lengths are examples for length errors only.
                 let lengths = match trouble {
                     Trouble::Length => [target.bytes, length],
                     _ => [None, None],
                 };
                 record.example(trouble, &target.path, lengths, *now, from);
-                record.trouble(trouble, *now, from);
+                record.trouble(trouble, at, from);
                 ledger.held(fetch.part_intended, *now);
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
             }
             None => {
                 record.service.add(service);
                 let response = now.since(fetch.part_intended);
-                record.respond(response, *now, from);
+                record.respond(response, at, from);
                 let first = fetch.first.unwrap_or(*now);
                 record.first_byte.add(first.since(fetch.sent));
                 record.transfer.add(now.since(first));
                 record.files += 1;
                 record.bytes += fetch.bytes;
-                if in_time {
-                    record.files_in_time += 1;
-                    record.bytes_in_time += fetch.bytes;
-                }
-                record.complete(fetch.bytes, *now, from);
+                ledger.completed(fetch.part_intended, fetch.bytes, *now);
                 // Only this thread writes these counters: plain stores avoid a locked instruction.
                 let response = response.as_nanos() as u64;
                 let sum = self.live.response_ns.load(Ordering::Relaxed);

@@ -4,11 +4,12 @@ mod carrier;
 mod rehearsal;
 
 use super::*;
-use crate::arrivals::{Process, Schedule};
+use crate::arrivals::{Arrivals, Process, Schedule};
 use crate::connections::of_session;
 use crate::record::LeftOut;
 use crate::request_source::Step;
 use crate::times::Times;
+use crate::work::Work;
 use rehearsal::{
     GOOD, Rehearsal, Server, rehearse, rehearse_as, rehearse_still, rehearse_stopped, rehearse_unseen,
     rehearse_with, setup,
@@ -326,6 +327,8 @@ fn a_reply_cut_short_is_a_file_that_failed() {
             "{resets}"
         );
         assert_eq!(played.crew.ledger.measured().errors(), 2);
+        let held = played.crew.ledger.measured().held.count();
+        assert_eq!(held, 2, "both kept their client from sending");
         for mode in [Mode::Http10, Mode::Serial, Mode::EarlyClose] {
             let server = Server {
                 cuts: 1,
@@ -353,6 +356,31 @@ fn all_requests_of_an_object_that_never_completed_count() {
     let record = rehearse_as(patient, script(&[6], 1), server).recorded();
     assert_eq!((record.files, record.files_failed, record.unfinished), (2, 0, 1));
     assert_eq!(record.lost_files(Duration::ZERO).count, 4);
+}
+
+/// An object that is pending at the end is in the decile of its size, as one that failed.
+#[test]
+fn objects_that_never_completed_are_in_their_decile() {
+    let mut work = Work::of_paths((0..100).map(|n| format!("/{n}")));
+    for file in &mut work.files {
+        file.bytes = Some(file.path.len() as u64);
+    }
+    work.deciles = (1..=10).map(|n| 4 * n).collect();
+    let work = Arc::new(work);
+    for lanes in [1, 2] {
+        let patient = Setup {
+            work: Arc::clone(&work),
+            timeout: Duration::from_secs(60),
+            lanes,
+            ..setup(Mode::Serial)
+        };
+        // The object of six files has 12 bytes and its page only.
+        let server = Server { hangs: 2, ..GOOD };
+        let record = rehearse_as(patient, script(&[1, 6], 2), server).recorded();
+        assert_eq!((record.objects, record.unfinished), (1, 1), "{lanes}");
+        assert_eq!(record.deciles[0].count(), 1, "{lanes}");
+        assert_eq!(record.deciles_failed, [0, 0, 1, 0, 0, 0, 0, 0, 0, 0], "{lanes}");
+    }
 }
 
 /// Unrequested data breaks HTTP, unless it announces a close.
@@ -402,9 +430,21 @@ fn a_server_that_answers_nothing_costs_a_bounded_number_of_tries() {
         (0, 0),
         "none was opened"
     );
+    assert_eq!(record.connects_failed, 2);
     let silent = rehearse(Mode::Serial, script(&[2, 2], 1), Server { hangs: 0, ..GOOD });
     let record = silent.crew.ledger.measured();
     assert_eq!((record.count(Trouble::Timeout), record.files_failed), (2, 4));
+    assert_eq!(record.connects_failed, 0, "they were open");
+    let deaf = Server { drops: true, ..GOOD };
+    let record = rehearse(Mode::Serial, script(&[2, 2], 1), deaf).recorded();
+    assert_eq!((record.count(Trouble::Timeout), record.connects_failed), (2, 2));
+    // One that is still opening at the end.
+    let patient = Setup {
+        timeout: Duration::from_secs(60),
+        ..setup(Mode::Serial)
+    };
+    let record = rehearse_as(patient, script(&[1], 1), deaf).recorded();
+    assert_eq!((record.unfinished, record.connects_failed), (1, 1));
     // Closed before every response: one error, when the file is given up. Reset every time: one error each time.
     for (resets, counts) in [(false, [0, 1]), (true, [4, 0])] {
         let closing = Server {
@@ -650,6 +690,12 @@ fn a_warm_up_is_left_out_of_every_figure() {
     };
     let few = rehearse_as(warm(500), few, GOOD).recorded();
     assert_eq!(few.left_out.files, 500);
+    // Rates are of all that completes, 500 a second: half of those due in the warm-up are among them.
+    let near = |count: u64, wanted: u64| assert!(count.abs_diff(wanted) <= 2, "{count} {wanted}");
+    near(few.files_in_time, 750);
+    near(few.left_out.files_in_time, 250);
+    near(few.seconds[0].files, 500);
+    near(few.seconds[0].response.count(), 250);
     assert!(
         few.response.quantile(0.0) >= Duration::from_millis(500),
         "{:?}",
@@ -722,6 +768,28 @@ fn what_ends_after_the_time_that_counts_is_no_part_of_rates() {
     };
     let record = rehearse_as(counted, client(), slow).recorded();
     assert_eq!((record.files, record.files_in_time), (7, 2));
+}
+
+/// The last second may be a part of one. What completes after that part is in the second behind it.
+#[test]
+fn a_part_of_a_second_contains_what_completed_in_time() {
+    let slow = Server {
+        needs: Duration::from_millis(300),
+        ..GOOD
+    };
+    let part = Setup {
+        duration: Duration::from_millis(1400),
+        counted: Duration::from_millis(1400),
+        ..setup(Mode::Serial)
+    };
+    let client = Model::Closed(vec![(Duration::ZERO, one_object())]);
+    let record = rehearse_as(part, client, slow).recorded();
+    // The fifth completes after 1.5 s.
+    assert_eq!((record.files, record.files_in_time), (5, 4));
+    let files = record.seconds.iter().map(|second| second.files);
+    assert_eq!(files.collect::<Vec<_>>(), [3, 1, 1]);
+    let times = record.seconds.iter().map(|second| second.response.count());
+    assert_eq!(times.collect::<Vec<_>>(), [3, 1, 1]);
 }
 
 /// Nothing begins after the end, even if its timer is late and other events come first.

@@ -20,6 +20,8 @@ struct Manners {
     leaves: u32,
     /// Closes after the head of this one.
     cuts: u32,
+    /// Nothing that is sent to it arrives.
+    drops: bool,
 }
 
 const BODY: u64 = 3;
@@ -129,10 +131,12 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                     let http = Connection::new(Arc::default(), now, &mut out);
                     open.insert(line, servers.len());
                     most = most.max(open.len());
-                    order += 1;
-                    later.insert((now + hop, order), (line, servers.len(), News::Connected));
-                    order += 1;
-                    later.insert((now + hop, order), (line, servers.len(), News::Bytes(out, 0)));
+                    if !manners.drops {
+                        order += 1;
+                        later.insert((now + hop, order), (line, servers.len(), News::Connected));
+                        order += 1;
+                        later.insert((now + hop, order), (line, servers.len(), News::Bytes(out, 0)));
+                    }
                     servers.push(Server {
                         http,
                         input: Vec::new(),
@@ -145,6 +149,9 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                 Wish::Send(line, length) => {
                     let (piece, rest) = bytes.split_at(length);
                     bytes = rest;
+                    if manners.drops {
+                        continue;
+                    }
                     let number = open[&line];
                     let before = servers[number].seen;
                     let out = servers[number].hear(piece, manners, &mut asked, now);
@@ -314,6 +321,7 @@ fn what_a_server_does_to_some_concerns_no_other() {
     let record = &reset.record;
     assert_eq!((record.files, record.files_failed), (160, 40));
     assert_eq!(record.troubles.get(&Trouble::Truncated), Some(&40));
+    assert_eq!(record.held.count(), 40);
     assert_eq!(reset.servers.len(), 1, "the connection stays");
 
     let ignored = of(Manners {
@@ -342,4 +350,57 @@ fn what_a_server_does_to_some_concerns_no_other() {
     let closed = cut.servers.iter().filter(|server| server.closes).count();
     assert_eq!(record.troubles.get(&Trouble::Truncated), Some(&(closed as u64)));
     assert!(closed > 5, "{closed}");
+}
+
+/// A connection that does not open is one failed attempt, however many requests wait for it.
+#[test]
+fn an_attempt_to_connect_fails_once() {
+    let drops = Manners {
+        drops: true,
+        ..Manners::default()
+    };
+    let played = play(shared(1, 100, 4), clients(4), drops);
+    let record = &played.record;
+    assert_eq!(record.count(Trouble::Timeout), record.files_failed);
+    let attempts = played.servers.len() as u64;
+    assert_eq!(
+        (record.connects_failed, record.files_failed),
+        (attempts, 4 * attempts)
+    );
+    assert!(attempts > 1, "{attempts}");
+}
+
+/// Requests that share a silent connection, or one that does not open, time out one by one: each as long after its own
+/// begin.
+#[test]
+fn a_timeout_counts_from_the_begin_of_its_own_request() {
+    let ignores = Manners {
+        ignores: 1,
+        ..Manners::default()
+    };
+    let drops = Manners {
+        drops: true,
+        ..Manners::default()
+    };
+    for (name, manners) in [("ignores", ignores), ("drops", drops)] {
+        // The second user begins just before the first request times out.
+        let users = [0, 400].map(|ms| (Duration::from_millis(ms), one_object()));
+        let played = play(shared(1, 100, 2), Model::Closed(users.into()), manners);
+        let record = &played.record;
+        assert_eq!(record.count(Trouble::Timeout), record.files_failed, "{name}");
+        assert!(record.files_failed >= 6, "{name}: {}", record.files_failed);
+        assert_eq!((record.files, record.unfinished), (0, 0), "{name}");
+        let soonest = record.failed.quantile(0.0);
+        assert!(soonest >= Duration::from_millis(500), "{name}: {soonest:?}");
+        // A request that waits for another connection has no more time than the others.
+        if manners.drops {
+            let latest = record.failed.quantile(1.0);
+            assert!(latest < Duration::from_millis(510), "{name}: {latest:?}");
+            assert_eq!(record.connects_failed, played.servers.len() as u64, "{name}");
+        }
+        assert!(
+            played.servers.len() > 1,
+            "{name}: a silent connection is given up"
+        );
+    }
 }

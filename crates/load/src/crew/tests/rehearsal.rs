@@ -1,7 +1,9 @@
 //! A simulated server with a crew in virtual time; everything sent is recorded.
 
 use crate::crew::*;
-use client::session::Version;
+use crate::replies::Accept;
+use crate::work::Work;
+use client::session::{Ending, Version};
 use runtime::dial::{Crew as _, Wish};
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -15,6 +17,8 @@ pub(super) struct Server {
     pub(super) says: bool,
     /// Whether it refuses every connection.
     pub(super) refuses: bool,
+    /// Whether nothing that is sent to it arrives.
+    pub(super) drops: bool,
     /// Number of responses on a connection after which it sends nothing and does not close.
     pub(super) hangs: usize,
     /// Index of the response on a connection that it truncates, closing the connection.
@@ -32,6 +36,7 @@ pub(super) const GOOD: Server = Server {
     answers: usize::MAX,
     says: false,
     refuses: false,
+    drops: false,
     hangs: usize::MAX,
     cuts: usize::MAX,
     resets: false,
@@ -107,7 +112,9 @@ impl Rehearsal {
                         } else {
                             Later::Connected(line, number)
                         };
-                        self.at(self.now + Duration::from_millis(1), news);
+                        if !self.server.drops {
+                            self.at(self.now + Duration::from_millis(1), news);
+                        }
                     }
                     Wish::Send(line, len) => {
                         let (piece, rest) = bytes.split_at(len);
@@ -144,6 +151,9 @@ impl Rehearsal {
         let Some(&(number, before)) = self.open.get(&line) else {
             panic!("sent without a connection")
         };
+        if self.server.drops {
+            return;
+        }
         let mut at = self.now + self.server.needs;
         if let Some(resets) = self.server.shuts {
             let news = match resets {
