@@ -6,6 +6,8 @@
     reason = "a black-box test is the outside world: it starts programs and reads files"
 )]
 
+mod golden;
+
 use crate::cli::{WEIR, text, weir};
 use serde_json::Value;
 use std::collections::BTreeMap;
