@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Duration, Instant};
 
-/// From [`Event::Cut`] to the close: a round trip in which the peer acknowledges what was under way. Without that, a full
-/// congestion window holds the message of the end back for good.
+/// From the last words of a session to the close, after [`Event::Cut`] for instance: a round trip in which the peer acknowledges
+/// what was under way. Without that, a full congestion window holds the message of the end back for good.
 pub const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// The job type of a session's context.

@@ -8,8 +8,8 @@ use crate::session::rig::{DATE, Rig, file, peer};
 use ::http3::qpack::block;
 use ::http3::varint;
 use bytes::Bytes;
-use runtime::session::{Ask, PeerEvent, Secured, Ticket};
-use runtime::streams::{Event, Input, Service as _, Session as _, Transport, Wanted};
+use runtime::session::{Ask, Need, PeerEvent, Secured, Ticket};
+use runtime::streams::{Event, Input, LAST_WORDS, Service as _, Session as _, Transport, Wanted};
 use std::collections::BTreeMap;
 use units::Duration;
 
@@ -40,6 +40,8 @@ struct Wire {
     sent: BTreeMap<u64, Vec<u8>>,
     /// Streams that the session has ended, in order.
     ended: Vec<u64>,
+    /// The code and the reason with which the session has closed the connection.
+    closed: Option<(u64, String)>,
 }
 
 impl Transport for Wire {
@@ -83,7 +85,7 @@ impl Transport for Wire {
     }
 
     fn close(&mut self, code: u64, reason: &str) {
-        panic!("closed with {code}: {reason}");
+        self.closed = Some((code, reason.to_owned()));
     }
 
     fn room(&self) -> usize {
@@ -166,7 +168,15 @@ impl Client {
         }
         assert_eq!(self.wire.ended.last(), Some(&stream), "{path}");
         self.event(Event::Finished(stream));
+        assert_eq!(self.wire.closed, None, "{path}");
         dialed.is_some()
+    }
+
+    /// Lets the next deadline of the session come.
+    fn wait_for_deadline(&mut self) {
+        let due = self.session.deadline().expect("it is open");
+        self.rig.wait(due.since(self.rig.now));
+        self.event(Event::Deadline);
     }
 }
 
@@ -188,6 +198,53 @@ fn response(path: &str) -> Vec<u8> {
          Content-Length: {length}\r\n\r\n"
     );
     [head.as_bytes(), body].concat()
+}
+
+/// Without GOAWAY, a client cannot tell whether a request that crosses the close was processed (RFC 9114 section 5.2).
+#[test]
+fn goaway_names_the_requests_that_were_taken_before_a_connection_is_closed() {
+    let ends: [(&str, fn(&mut Client), Duration); 4] = [
+        ("idle", Client::wait_for_deadline, LAST_WORDS),
+        (
+            "idle",
+            |client| client.event(Event::GiveWay(Need::Memory)),
+            Duration::ZERO,
+        ),
+        (
+            "",
+            |client| {
+                client.event(Event::Drain);
+                client.wait_for_deadline();
+            },
+            LAST_WORDS,
+        ),
+        (super::ENDS, |client| client.event(Event::Cut), LAST_WORDS),
+    ];
+    for (why, end, patience) in ends {
+        let mut client = Client::with(|config| {
+            let route = "path = '/api/*'\nupstreams = ['http://127.0.0.1:1']\ncache = true";
+            config.proxy = vec![toml::from_str(route).unwrap()];
+        });
+        client.get(ASKED[0]);
+        end(&mut client);
+        // GOAWAY is type 7, and the next request would be that of stream 4.
+        let control = &client.wire.sent[&3];
+        assert!(
+            control.ends_with(&[7, 1, 4]),
+            "{why:?}: {}",
+            control.escape_ascii()
+        );
+        assert_eq!(client.wire.closed, None, "{why:?}: it is sent before the close");
+        assert_eq!(
+            client.session.deadline(),
+            Some(client.rig.now + patience),
+            "{why:?}"
+        );
+        client.wait_for_deadline();
+        // H3_NO_ERROR.
+        assert_eq!(client.wire.closed, Some((0x100, why.to_owned())));
+        assert_eq!(client.session.deadline(), None);
+    }
 }
 
 #[test]
