@@ -5,6 +5,8 @@
 //!                            ├─ a new peer ──────▶ accepted, Retry, or dropped
 //!                            └─ neither ─────────▶ answer: version negotiation, stateless reset
 //! ```
+//! At the connection limit of the service, a new peer gets Retry first: anyone can send a first packet in another's name. One that
+//! has proved its address is accepted in place of the connection that has been idle longest here. Other workers keep theirs.
 
 use crate::civil_time::CivilTime;
 use crate::connection::{Connection, Served};
@@ -19,6 +21,7 @@ use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
     Transmit,
 };
+use runtime::Eldest;
 use runtime::clock::{self, to_standard};
 use runtime::datagram::{Address, Asked, Counts, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
@@ -159,6 +162,8 @@ pub struct Endpoint<V: Service> {
     asked: VecDeque<Asked>,
     scratch: Vec<u8>,
     resets: Resets,
+    /// Finds the connection to close at the connection limit, by its place and generation.
+    eldest: Eldest<(usize, u32)>,
     draining: bool,
 }
 
@@ -206,6 +211,7 @@ impl<V: Service> Endpoint<V> {
             asked: VecDeque::new(),
             scratch: Vec::new(),
             resets: Resets::default(),
+            eldest: Eldest::default(),
             draining: false,
         };
         endpoint.take_tls();
@@ -273,6 +279,31 @@ impl<V: Service> Endpoint<V> {
         }
     }
 
+    /// Closes the connection that has been idle longest, among those sampled, for a new one.
+    #[cold]
+    fn make_room(&mut self, out: &mut Outbox, now: Instant) {
+        let slots = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        let (connections, cx) = (&self.connections, &self.cx);
+        let found = self.eldest.find_settled(slots, now, |slot| {
+            let at = slot as usize;
+            let connection = connections.get(at)?.as_deref()?;
+            let since = connection.idle_since(cx)?;
+            Some(((at, connection.generation), since))
+        });
+        let Some((at, _)) = found else { return };
+        if let Some(Some(connection)) = self.connections.get_mut(at) {
+            connection.tell(&mut self.cx, streams::Event::GiveWay(Need::Place), now);
+        }
+        // Its last words leave first. With the close, its session ends, and the service has a place.
+        self.serve(at, out, now);
+        if let Some(Some(connection)) = self.connections.get_mut(at) {
+            connection.expire(&mut self.cx, now);
+        }
+        self.serve(at, out, now);
+        // What was sent is of no use to those who answer new peers from it.
+        self.scratch.clear();
+    }
+
     /// A datagram has arrived for a connection.
     fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent, datagram: &[u8], now: Instant) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
@@ -322,7 +353,9 @@ impl<V: Service> Endpoint<V> {
             let transmit = self.quic.refuse(incoming, &mut self.scratch);
             return self.answer(transmit, out);
         }
-        if !incoming.remote_address_validated() && !is_calm {
+        let peer = incoming.remote_address();
+        let is_full = self.service.is_full(&self.cx, peer);
+        if !incoming.remote_address_validated() && (is_full || !is_calm) {
             match self.quic.retry(incoming, &mut self.scratch) {
                 Ok(transmit) => {
                     self.service.retried(&mut self.cx);
@@ -332,10 +365,12 @@ impl<V: Service> Endpoint<V> {
             }
             return;
         }
-        let peer = incoming.remote_address();
         if self.handshakes >= limits.handshakes_max {
             self.service.crowded(&mut self.cx);
             return self.quic.ignore(incoming);
+        }
+        if is_full {
+            self.make_room(out, now);
         }
         let Some(mut session) = self.service.accept(&mut self.cx, peer, now) else {
             return self.quic.ignore(incoming);

@@ -456,6 +456,24 @@ impl runtime::streams::Session for Http3 {
         }
     }
 
+    /// As for HTTP/2, but a connection with a request whose rest is awaited stays.
+    fn idle_since(&self, cx: &Cx) -> Option<Instant> {
+        let has_requests = self.is_active || self.http.streams() > 0 || !self.streams.is_empty();
+        let owes = has_requests || self.draining || !self.unacknowledged.is_empty();
+        if self.phase != Phase::Open || owes {
+            return None;
+        }
+        // The deadline was set when it became idle.
+        let patience = match self.client.requests {
+            0 => cx.state.limits.header_timeout,
+            _ => cx.idle_timeout(),
+        };
+        let nanos = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        Some(Instant::from_nanos(
+            self.deadline.as_nanos().saturating_sub(nanos),
+        ))
+    }
+
     fn closed(&mut self, cx: &mut Cx, now: Instant) {
         self.abort(cx, Cut::Peer, now);
         self.phase = Phase::Closed;

@@ -247,6 +247,49 @@ fn goaway_names_the_requests_that_were_taken_before_a_connection_is_closed() {
     }
 }
 
+/// An address that has all connections it may have is refused. It must not cost others theirs.
+#[test]
+fn a_server_is_full_for_those_whom_only_the_connection_limit_keeps_out() {
+    // One connection over TCP and one of HTTP/3, of one address.
+    for (of_all, of_address, wanted) in [
+        (3, 2, [false, false]),
+        (2, 2, [false, true]),
+        (2, 3, [true, true]),
+    ] {
+        let client = Client::with(|config| {
+            config.max_connections = of_all;
+            config.max_connections_per_address = Some(of_address);
+        });
+        let elsewhere = "192.0.2.8:4711".parse().expect("an address");
+        let is_full = |peer| client.rig.server.is_full(&client.rig.cx, peer);
+        assert_eq!(
+            [peer().peer, elsewhere].map(is_full),
+            wanted,
+            "{of_all} {of_address}"
+        );
+    }
+}
+
+/// In the order of these instants, connections give way to new ones.
+#[test]
+fn a_connection_is_idle_since_its_last_response_or_its_handshake() {
+    let mut client = Client::with(|config| {
+        let route = "path = '/api/*'\nupstreams = ['http://127.0.0.1:1']\ncache = true";
+        config.proxy = vec![toml::from_str(route).unwrap()];
+    });
+    let idle_since = |client: &Client| client.session.idle_since(&client.rig.cx);
+    assert_eq!(idle_since(&client), Some(client.rig.now));
+    client.rig.wait(Duration::from_secs(3));
+    client.get(ASKED[0]);
+    let answered = client.rig.now;
+    client.rig.wait(Duration::from_secs(3));
+    assert_eq!(idle_since(&client), Some(answered));
+    client.event(Event::Opened(4));
+    assert_eq!(idle_since(&client), None, "a request has begun");
+    client.event(Event::Drain);
+    assert_eq!(idle_since(&client), None);
+}
+
 #[test]
 fn a_stored_response_is_not_repeated_for_requests_that_meet_other_conditions() {
     let mut client = Client::with(|config| {
