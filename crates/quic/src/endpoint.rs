@@ -19,7 +19,7 @@ use crate::tape::{Begun, Recorder, Reel, Secrets};
 use bytes::BytesMut;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
-    Transmit,
+    Transmit, TransportConfig,
 };
 use runtime::Eldest;
 use runtime::clock::{self, to_standard};
@@ -104,9 +104,23 @@ impl Shared {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// The library's configuration for these certificates. Early data stays off: a request in it can be replayed.
-    fn configured(&self, tls: &rustls::ServerConfig) -> Result<ServerConfig, String> {
-        self.configured_with(tls.clone())
+    /// The library's configuration for these certificates, of connections that are dropped after this time without a packet. Early
+    /// data stays off: a request in it can be replayed.
+    fn configured(&self, tls: &rustls::ServerConfig, idle_time: Duration) -> Result<ServerConfig, String> {
+        let mut config = self.configured_with(tls.clone())?;
+        if idle_time != self.limits.idle_time {
+            config.transport_config(Arc::new(self.transport(idle_time)));
+        }
+        Ok(config)
+    }
+
+    /// The library's configuration of a connection that is dropped after this time without a packet.
+    fn transport(&self, idle_time: Duration) -> TransportConfig {
+        let limits = Limits {
+            idle_time,
+            ..self.limits
+        };
+        limits.transport()
     }
 
     /// See [`Shared::configured`].
@@ -131,7 +145,8 @@ impl Shared {
     /// # Errors
     /// Why not, in words.
     pub fn check(&self) -> Result<(), String> {
-        self.configured(&self.tls.config()).map(drop)
+        self.configured(&self.tls.config(), self.limits.idle_time)
+            .map(drop)
     }
 }
 
@@ -144,6 +159,8 @@ pub struct Endpoint<V: Service> {
     quic: quinn_proto::Endpoint,
     /// The TLS in force, and what was made of it.
     tls: Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>,
+    /// Time without a packet after which new connections are dropped.
+    idle_time: Duration,
     rotation: Rotation,
     /// By the library's handle.
     connections: Vec<Option<Box<Connection<V::Session>>>>,
@@ -195,6 +212,7 @@ impl<V: Service> Endpoint<V> {
             cx: service.context(worker),
             budget: service.budget(),
             rotation: Rotation::new(shared.tickets.clone()),
+            idle_time: shared.limits.idle_time,
             shared,
             service,
             quic,
@@ -228,7 +246,26 @@ impl<V: Service> Endpoint<V> {
         {
             return;
         }
-        match self.shared.configured(&tls) {
+        self.configure(tls);
+    }
+
+    /// Uses the idle timeout of the service for new peers, which may have changed with a reload.
+    fn take_idle_time(&mut self) {
+        let silence_max = self.service.silence_max(&self.cx);
+        let idle_time = silence_max.unwrap_or(self.shared.limits.idle_time);
+        if idle_time == self.idle_time {
+            return;
+        }
+        self.idle_time = idle_time;
+        let tls = self.tls.as_ref().map(|(tls, _)| Arc::clone(tls));
+        if let Some(tls) = tls {
+            self.configure(tls);
+        }
+    }
+
+    /// Uses this TLS for new peers.
+    fn configure(&mut self, tls: Arc<rustls::ServerConfig>) {
+        match self.shared.configured(&tls, self.idle_time) {
             Ok(config) => {
                 let config = Arc::new(config);
                 self.quic.set_server_config(Some(Arc::clone(&config)));
@@ -338,7 +375,7 @@ impl<V: Service> Endpoint<V> {
         // The same TLS works already without a log.
         let mut config = self.shared.configured_with(tls).ok()?;
         let (recovery, stream) = RecoveryLog::begin(to_standard(now));
-        let mut transport = self.shared.limits.transport();
+        let mut transport = self.shared.transport(self.idle_time);
         transport.qlog_stream(stream);
         config.transport_config(Arc::new(transport));
         Some((Reel::new(log, recovery), Arc::new(config)))
@@ -375,10 +412,13 @@ impl<V: Service> Endpoint<V> {
         let Some(mut session) = self.service.accept(&mut self.cx, peer, now) else {
             return self.quic.ignore(incoming);
         };
+        self.take_idle_time();
         let recorder = self.shared.recorder.as_deref();
         let (reel, config) = recorder
             .and_then(|recorder| self.begin_log(recorder, &incoming, now))
             .unzip();
+        // That in force now: the library would use the one in force when the datagram arrived.
+        let config = config.or_else(|| self.tls.as_ref().map(|(_, config)| Arc::clone(config)));
         let accepted = self
             .quic
             .accept(incoming, to_standard(now), &mut self.scratch, config);

@@ -672,6 +672,24 @@ fn a_silent_peer_is_forgotten() {
     assert_eq!(world.shared.open(), 0);
 }
 
+/// What a service says after a reload concerns the connections that begin after it.
+#[test]
+fn a_service_says_how_long_new_connections_may_be_silent() {
+    let server = served(Limits::default());
+    let mut world = World::of(&server, 0.0, 19);
+    let elsewhere = |host| SocketAddr::from(([192, 0, 2, host], 5_000));
+    world.run("before", |world| world.is_connected);
+    world.service.silence_max.store(10, Ordering::Relaxed);
+    world.replace_client(&server.2, elsewhere(3));
+    world.run("after", |world| world.is_connected);
+    assert_eq!(world.shared.open(), 2);
+    // The client's own timeout is 30 s.
+    world.sim.advance(Duration::from_secs(15));
+    assert_eq!(world.shared.open(), 1);
+    world.sim.advance(Duration::from_secs(20));
+    assert_eq!(world.shared.open(), 0);
+}
+
 #[test]
 fn another_version_is_offered_ours_and_noise_gets_nothing() {
     let mut world = World::new(0.0, 9, Limits::default());

@@ -183,6 +183,12 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
+    /// Time without a packet after which the transport drops a new connection in silence. `None`: that of the transport's limits.
+    /// Asked for each connection.
+    fn silence_max(&self, _cx: &<Self::Session as Session>::Cx) -> Option<Duration> {
+        None
+    }
+
     /// A new peer was asked to prove its address before anything else (Retry, RFC 9000 section 8.1.2).
     fn retried(&self, _cx: &mut <Self::Session as Session>::Cx) {}
 

@@ -101,6 +101,10 @@ impl runtime::streams::Service for Server {
         self.hub.peers.held(peer.ip()) < connections && self.hub.handshakes.held(peer.ip()) < handshakes
     }
 
+    fn silence_max(&self, cx: &Cx) -> Option<Duration> {
+        Some(cx.state.config.silence_max())
+    }
+
     fn crowded(&self, cx: &mut Cx) {
         cx.counters.refused_handshakes().add(1);
     }

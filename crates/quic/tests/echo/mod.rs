@@ -8,12 +8,12 @@ use runtime::session::{Ask, Dialing, NoJob, PeerEvent, Ticket, Upstream};
 use runtime::streams::{self, Input, Service, Session, Transport, Wanted};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tls::rustls::{self, RootCertStore};
 use tls::settings::{Maker, Options, Slot};
 use tls::tickets::{Ratchet, Secret};
-use units::Instant;
+use units::{Duration, Instant};
 
 type Cx = Unshared<NoJob>;
 
@@ -145,6 +145,8 @@ pub(crate) struct Echoes {
     pub(crate) open: Arc<AtomicUsize>,
     /// Connections that may be open; 0: any number.
     pub(crate) open_max: AtomicUsize,
+    /// Seconds without a packet after which new connections are dropped; 0: as the limits say.
+    pub(crate) silence_max: AtomicU64,
     pub(crate) retried: AtomicUsize,
     /// Datagrams of new peers that got no answer.
     pub(crate) crowded: AtomicUsize,
@@ -176,6 +178,11 @@ impl Service for Echoes {
     fn is_full(&self, _: &Cx, _: SocketAddr) -> bool {
         let most = self.open_max.load(Ordering::Relaxed);
         most > 0 && self.open.load(Ordering::Relaxed) >= most
+    }
+
+    fn silence_max(&self, _: &Cx) -> Option<Duration> {
+        let seconds = self.silence_max.load(Ordering::Relaxed);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     fn budget(&self) -> Arc<Budget> {

@@ -270,6 +270,19 @@ fn a_server_is_full_for_those_whom_only_the_connection_limit_keeps_out() {
     }
 }
 
+/// Sessions close idle connections at their timeout, also one that a reload made longer. The transport must not do so before.
+#[test]
+fn the_transport_of_new_connections_follows_a_reload() {
+    let mut rig = Rig::new();
+    let silence_max = |rig: &Rig| rig.server.silence_max(&rig.cx);
+    assert_eq!(silence_max(&rig), Some(Duration::from_secs(65)));
+    let mut config = rig.server.config();
+    config.idle_timeout = Duration::from_secs(300);
+    rig.server.reload(config, None).unwrap();
+    rig.turn();
+    assert_eq!(silence_max(&rig), Some(Duration::from_secs(300)));
+}
+
 /// In the order of these instants, connections give way to new ones.
 #[test]
 fn a_connection_is_idle_since_its_last_response_or_its_handshake() {
