@@ -252,6 +252,20 @@ impl Http3 {
     }
 }
 
+/// The name of the error with which a server has closed a connection (RFC 9114 section 8.1, RFC 9204 section 6), and whose fault it
+/// was. `None` if it is no error: unknown codes count as H3_NO_ERROR (RFC 9114 section 8).
+pub fn error_named(code: u64) -> Option<String> {
+    let code = Code(code);
+    let fault = match code {
+        Code::NO_ERROR => return None,
+        Code::INTERNAL_ERROR => "an error of its own",
+        Code::EXCESSIVE_LOAD => "it finds that this client asks too much of it",
+        Code::VERSION_FALLBACK => "it serves this over HTTP/1.1 only; choose another --mode",
+        _ => "it says that this client broke the rules of HTTP/3",
+    };
+    code.name().map(|name| format!("{name} ({fault})"))
+}
+
 fn reset(code: Code) -> Reset {
     Reset {
         code: code.to_string(),
@@ -262,6 +276,23 @@ fn reset(code: Code) -> Reset {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_has_its_name_and_says_whose_fault_it_was() {
+        for (code, said) in [
+            (Code::INTERNAL_ERROR, "H3_INTERNAL_ERROR (an error of its own)"),
+            (
+                Code::QPACK_DECOMPRESSION_FAILED,
+                "QPACK_DECOMPRESSION_FAILED (it says that this client broke the rules of HTTP/3)",
+            ),
+        ] {
+            assert_eq!(error_named(code.0).as_deref(), Some(said));
+        }
+        // The last is reserved, so that nobody relies on knowing all codes (RFC 9114 section 8.1).
+        for code in [Code::NO_ERROR, Code(0), Code(0x21)] {
+            assert_eq!(error_named(code.0), None, "{code}");
+        }
+    }
 
     #[test]
     fn content_follows_its_head_in_one_frame_and_ends_the_stream() {

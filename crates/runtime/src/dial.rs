@@ -80,6 +80,9 @@ pub enum Happened<'a> {
     /// A layer between driver and crew could not agree with the peer, or the peer broke the layer's rules; the connection
     /// is gone. Carries the reason for the user.
     Refused(&'a str),
+    /// The peer ended the open connection with an error; it is gone. Carries the error, and whose fault it was, for the user. Reported
+    /// only by transports in which peers name errors (QUIC, RFC 9000 section 10.2); an end without one is [`Happened::Eof`].
+    Closed(&'a str),
     /// What has arrived of a stream, in its order, and what follows. Reported only by transports that carry many streams
     /// (QUIC), whose identifiers name them (RFC 9000 section 2.1).
     Stream(u64, &'a [u8], Input),
