@@ -156,6 +156,8 @@ struct Connection {
     number: u32,
     /// `None` once the crew has closed it, or knows of its end.
     line: Option<u32>,
+    /// The application error code with which the crew closes it.
+    close_code: VarInt,
     is_connected: bool,
     deadline: Option<Instant>,
     is_listed: bool,
@@ -258,6 +260,7 @@ impl<C: Crew> Dialing<C> {
                         rest = &rest[len..];
                     }
                     Wish::Abandon(line, stream, code) => self.abandon(line, stream, code),
+                    Wish::Blame(line, code) => self.blame(line, code),
                     Wish::Close(line) => self.close(line, now),
                     Wish::Leave(line) => {
                         self.measure(line);
@@ -323,6 +326,7 @@ impl<C: Crew> Dialing<C> {
                     quic,
                     number,
                     line: Some(line),
+                    close_code: self.target.close_code,
                     is_connected: false,
                     deadline: None,
                     is_listed: false,
@@ -370,10 +374,16 @@ impl<C: Crew> Dialing<C> {
         self.list(at);
     }
 
+    fn blame(&mut self, line: u32, code: u64) {
+        if let (Some((_, connection)), Ok(code)) = (self.of(line), VarInt::from_u64(code)) {
+            connection.close_code = code;
+        }
+    }
+
     fn close(&mut self, line: u32, now: Instant) {
-        let code = self.target.close_code;
         if let Some((at, connection)) = self.of(line) {
             connection.line = None;
+            let code = connection.close_code;
             connection.quic.close(to_standard(now), code, Bytes::new());
             self.list(at);
         }
@@ -873,5 +883,43 @@ mod tests {
         // A refused certificate, for instance, which is a matter of the handshake.
         assert_eq!(alert(TransportErrorCode::crypto(116)), Some(116));
         assert_eq!(alert(TransportErrorCode::FLOW_CONTROL_ERROR), None);
+    }
+
+    /// Opens two connections, and blames the peer of the first. It connects that line again when its alarm fires.
+    struct Accuser;
+
+    impl Crew for Accuser {
+        fn start(&mut self, port: &mut Port, _: Instant) {
+            port.connect(1);
+            port.connect(2);
+            port.blame(1, 0x10a);
+            port.wake(1, Instant::ZERO);
+        }
+
+        fn handle(&mut self, line: u32, _: Happened<'_>, port: &mut Port, _: Instant) {
+            port.connect(line);
+        }
+
+        fn stop(&mut self, _: &mut Port, _: Instant) {}
+    }
+
+    #[test]
+    fn a_connection_whose_peer_is_to_blame_closes_with_that_code_and_no_other() {
+        let nobody = rustls::RootCertStore::empty();
+        let tls = rustls::ClientConfig::builder().with_root_certificates(nobody);
+        let tls = Arc::new(tls.with_no_client_auth());
+        let server = SocketAddr::from(([192, 0, 2, 1], 443));
+        let target = Target::new(tls, &Limits::default(), server, "a.test".to_owned(), 0x100);
+        let mut dialing = Dialing::new(Accuser, target.expect("TLS 1.3"));
+        dialing.turn(Instant::ZERO, units::UnixTime::from_secs(0));
+        let codes = |dialing: &Dialing<Accuser>| {
+            let open = dialing.connections.iter().flatten();
+            let open = open.filter(|connection| connection.line.is_some());
+            let codes = open.map(|connection| connection.close_code.into_inner());
+            codes.collect::<Vec<u64>>()
+        };
+        assert_eq!(codes(&dialing), [0x10a, 0x100]);
+        dialing.expire(Instant::ZERO);
+        assert_eq!(codes(&dialing), [0x100, 0x100]);
     }
 }

@@ -151,6 +151,8 @@ pub enum Wish {
     Write(u32, u64, usize, bool),
     /// Give up a stream with this application error code.
     Abandon(u32, u64, u64),
+    /// Close its connection with this application error code, once it is to be closed.
+    Blame(u32, u64),
     /// Drop up to this many of the next bytes.
     Skip(u32, u64),
     /// Close its connection.
@@ -190,6 +192,12 @@ impl Port {
     /// that carry many streams.
     pub fn abandon(&mut self, line: u32, stream: u64, code: u64) {
         self.wishes.push(Wish::Abandon(line, stream, code));
+    }
+
+    /// Has the connection that a line has now end with this application error code when it is closed: its peer has broken the rules.
+    /// Only for transports that carry many streams.
+    pub fn blame(&mut self, line: u32, code: u64) {
+        self.wishes.push(Wish::Blame(line, code));
     }
 
     /// Drops up to this many of the next bytes unseen and reports only their number ([`Happened::Skipped`]), so the
@@ -604,7 +612,7 @@ impl<C: Crew> Driver<C> {
                         debug_assert!(false, "TCP carries no stream {stream}");
                         from += len;
                     }
-                    Wish::Abandon(..) => debug_assert!(false, "TCP carries no streams"),
+                    Wish::Abandon(..) | Wish::Blame(..) => debug_assert!(false, "TCP carries no streams"),
                     Wish::Skip(line, bytes) => {
                         if let Some(id) = self.line(line).link.id() {
                             self.conns[id.index as usize].skip = bytes;

@@ -175,7 +175,7 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                 }
                 Wish::Close(line) | Wish::Leave(line) => drop(open.remove(&line)),
                 Wish::Wake(line, at) => drop(alarms.insert(line, at)),
-                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) => {
+                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) | Wish::Blame(..) => {
                     panic!("not over HTTP/2")
                 }
             }
