@@ -337,7 +337,7 @@ impl<V: Service> Endpoint<V> {
             connection.expire(&mut self.cx, now);
         }
         self.serve(at, out, now);
-        // What was sent is of no use to those who answer new peers from it.
+        // The library appends its answer to a new peer.
         self.scratch.clear();
     }
 

@@ -677,10 +677,9 @@ fn a_silent_peer_is_forgotten() {
 fn a_service_says_how_long_new_connections_may_be_silent() {
     let server = served(Limits::default());
     let mut world = World::of(&server, 0.0, 19);
-    let elsewhere = |host| SocketAddr::from(([192, 0, 2, host], 5_000));
     world.run("before", |world| world.is_connected);
     world.service.silence_max.store(10, Ordering::Relaxed);
-    world.replace_client(&server.2, elsewhere(3));
+    world.replace_client(&server.2, SocketAddr::from(([192, 0, 2, 3], 5_000)));
     world.run("after", |world| world.is_connected);
     assert_eq!(world.shared.open(), 2);
     // The client's own timeout is 30 s.
