@@ -150,6 +150,7 @@ impl Secure {
         let limits = self.quic.unwrap_or_default();
         let name = self.name.to_str().into_owned();
         let target = Target::new(self.client.config(), &limits, address, name, NO_ERROR)?;
+        let target = target.naming(client::http3::error_named);
         Ok(target.taped(self.tape.clone()))
     }
 

@@ -289,7 +289,7 @@ impl Crew for Exchange {
             | Happened::Inspected(_)
             | Happened::Measured(_)
             | Happened::Secured(_) => {}
-            Happened::Stream(..) | Happened::Stopped(..) => {
+            Happened::Stream(..) | Happened::Stopped(..) | Happened::Closed(_) => {
                 debug_assert!(false, "TLS over TCP carries no streams");
             }
         }

@@ -620,6 +620,9 @@ impl Report {
         if let Some(fault) = &self.run.record.handshake_fault {
             text += &format!("\n  first failed TLS handshake: {fault}");
         }
+        if let Some(fault) = &self.run.record.close_fault {
+            text += &format!("\n  first connection closed with an error: {fault}");
+        }
         if self.has_other_answers() {
             text += &format!("\n  responses: {}", self.answers());
         }

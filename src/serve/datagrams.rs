@@ -45,9 +45,6 @@ const LAST: u16 = 0xff;
 /// Worker processes whose numbers fit.
 const PROCESSES_MAX: usize = LAST as usize + 1;
 
-/// What the transport waits beyond the longest wait for an upstream, so that this ends first, with an answer.
-const MARGIN: Duration = Duration::from_secs(5);
-
 /// Until the drain has an end of its own.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
@@ -241,8 +238,8 @@ fn open(
             &[PROTOCOL],
             Limits {
                 streams_max: limits.streams,
-                // Sessions close idle connections themselves; this must not end one whose answer is still awaited.
-                idle_time: limits.idle_timeout.max(config.longest_silence() + MARGIN),
+                // At start; the server says what holds after a reload.
+                idle_time: config.silence_max(),
                 handshakes_max: bounds.handshakes_max.min(handshakes),
                 ..bounds
             },

@@ -9,7 +9,7 @@ use crate::streamed::{Came, Reset, STREAMS_MAX, head};
 use ::http3::client::{Connection, Event, Output};
 use ::http3::priority::Priority;
 use ::http3::qpack::block;
-use ::http3::{Code, Limits, Misuse};
+use ::http3::{Code, Fault, Limits, Misuse};
 use runtime::streams::Input;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub enum Command<'a> {
     Write(u64, [&'a [u8]; 2], bool),
     /// Give up a stream with this application error code.
     Abandon(u64, u64),
+    /// Close the connection with this application error code: the server has broken the rules.
+    Blame(u64),
 }
 
 /// One connection.
@@ -36,6 +38,8 @@ pub struct Http3 {
     next: u32,
     /// The server leaves, or its connection failed.
     is_ending: bool,
+    /// The error of the server, until the transport knows it.
+    fault: Option<Code>,
     /// Contents of requests, until the transport has them.
     contents: HashMap<u64, Arc<[u8]>>,
 }
@@ -62,6 +66,7 @@ impl Http3 {
             theirs: HashSet::new(),
             next: 0,
             is_ending: false,
+            fault: None,
             contents: HashMap::new(),
         }
     }
@@ -162,12 +167,22 @@ impl Http3 {
                 }
             }
         }
+        if let Some(code) = self.fault.take() {
+            take(Command::Blame(code.0));
+        }
+    }
+
+    /// The server has broken the rules, so the connection is to end. Returns its fault in words.
+    fn failed(&mut self, fault: Fault) -> String {
+        let (Fault::Connection(code, _) | Fault::Stream(_, code, _)) = fault;
+        (self.is_ending, self.fault) = (true, Some(code));
+        fault.to_string()
     }
 
     /// The server wants no more of a request. Passes the end of its response to `hear` if there is none by that.
     ///
     /// # Errors
-    /// The fault of the server; the connection is of no further use.
+    /// As [`Http3::listen`].
     pub fn stopped(
         &mut self,
         stream: u64,
@@ -179,7 +194,7 @@ impl Http3 {
         match self.http.peer_stopped(stream, Code(code), now) {
             Ok(true) => hear(Came::Reset(stream as u32, reset(Code(code)))),
             Ok(false) => {}
-            Err(fault) => return Err(fault.to_string()),
+            Err(fault) => return Err(self.failed(fault)),
         }
         Ok(())
     }
@@ -187,7 +202,7 @@ impl Http3 {
     /// Parses bytes of a stream and passes what came to `hear`.
     ///
     /// # Errors
-    /// The fault of the server; the connection is of no further use.
+    /// The fault of the server; the connection is of no further use, but [`Http3::commands`] has the code with which it ends.
     pub fn listen(
         &mut self,
         id: u64,
@@ -198,7 +213,7 @@ impl Http3 {
     ) -> Result<(), String> {
         let is_theirs = id & 1 == 1;
         if is_theirs && self.theirs.insert(id) {
-            self.http.open(id, now).map_err(|fault| fault.to_string())?;
+            self.http.open(id, now).map_err(|fault| self.failed(fault))?;
         }
         let (mut input, mut read) = self.kept.remove(&id).unwrap_or_default();
         input.extend_from_slice(bytes);
@@ -228,10 +243,7 @@ impl Http3 {
                 // The end follows.
                 Event::Trailers { .. } => {}
                 Event::GoAway { .. } => self.is_ending = true,
-                Event::Closed(fault) => {
-                    self.is_ending = true;
-                    return Err(fault.to_string());
-                }
+                Event::Closed(fault) => return Err(self.failed(fault)),
                 Event::Request { .. } | Event::Oversized { .. } | Event::Resumed { .. } => {
                     debug_assert!(false, "a client gets no requests, and has no dynamic table");
                 }
@@ -245,11 +257,25 @@ impl Http3 {
             match self.http.peer_reset(id, now) {
                 Ok(true) => hear(Came::Reset(id as u32, reset(Code(code)))),
                 Ok(false) => {}
-                Err(fault) => return Err(fault.to_string()),
+                Err(fault) => return Err(self.failed(fault)),
             }
         }
         Ok(())
     }
+}
+
+/// The name of the error with which a server has closed a connection (RFC 9114 section 8.1, RFC 9204 section 6), and whose fault it
+/// was. `None` if it is no error: unknown codes count as H3_NO_ERROR (RFC 9114 section 8).
+pub fn error_named(code: u64) -> Option<String> {
+    let code = Code(code);
+    let fault = match code {
+        Code::NO_ERROR => return None,
+        Code::INTERNAL_ERROR => "an error of its own",
+        Code::EXCESSIVE_LOAD => "it finds that this client asks too much of it",
+        Code::VERSION_FALLBACK => "it serves this over HTTP/1.1 only; choose another --mode",
+        _ => "it says that this client broke the rules of HTTP/3",
+    };
+    code.name().map(|name| format!("{name} ({fault})"))
 }
 
 fn reset(code: Code) -> Reset {
@@ -262,6 +288,70 @@ fn reset(code: Code) -> Reset {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_has_its_name_and_says_whose_fault_it_was() {
+        for (code, said) in [
+            (Code::INTERNAL_ERROR, "H3_INTERNAL_ERROR (an error of its own)"),
+            (
+                Code::QPACK_DECOMPRESSION_FAILED,
+                "QPACK_DECOMPRESSION_FAILED (it says that this client broke the rules of HTTP/3)",
+            ),
+        ] {
+            assert_eq!(error_named(code.0).as_deref(), Some(said));
+        }
+        // The last is reserved, so that nobody relies on knowing all codes (RFC 9114 section 8.1).
+        for code in [Code::NO_ERROR, Code(0), Code(0x21)] {
+            assert_eq!(error_named(code.0), None, "{code}");
+        }
+    }
+
+    /// What a client that has asked on stream 0 does after these bytes on a stream: the streams it gives up, and the end of the
+    /// connection, with their codes.
+    fn judged(stream: u64, bytes: &[u8]) -> (Vec<(u64, Code)>, Option<Code>) {
+        let mut http = Http3::new();
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "h"),
+            (":path", "/"),
+        ];
+        let asked = http.ask(fields, false, Priority::DEFAULT);
+        assert_eq!(asked, Ok(0));
+        http.commands(|_| {});
+        let heard = http.listen(stream, bytes, Input::Open, Instant::ZERO, |_| {});
+        let (mut abandoned, mut blamed) = (Vec::new(), None);
+        http.commands(|command| match command {
+            Command::Abandon(stream, code) => abandoned.push((stream, Code(code))),
+            Command::Blame(code) => blamed = Some(Code(code)),
+            Command::Write(..) => {}
+        });
+        let is_over = (heard.is_err(), !http.is_persistent());
+        assert_eq!(is_over, (blamed.is_some(), blamed.is_some()), "{bytes:?}");
+        http.commands(|command| assert!(!matches!(command, Command::Blame(_)), "said twice"));
+        (abandoned, blamed)
+    }
+
+    #[test]
+    fn a_server_learns_which_rule_it_has_broken() {
+        for (stream, bytes, code) in [
+            // A control stream that begins with GOAWAY, not with SETTINGS.
+            (3, &[0, 7, 1, 0][..], Code::MISSING_SETTINGS),
+            // A push stream, though no push is permitted.
+            (3, &[1], Code::ID_ERROR),
+            // A capacity of the dynamic table, though there is none.
+            (3, &[2, 0x21], Code::QPACK_ENCODER_STREAM_ERROR),
+            // DATA before HEADERS.
+            (0, &[0, 1, 0], Code::FRAME_UNEXPECTED),
+            // HEADERS whose section needs an entry of the dynamic table.
+            (0, &[1, 2, 1, 0], Code::QPACK_DECOMPRESSION_FAILED),
+        ] {
+            assert_eq!(judged(stream, bytes), (Vec::new(), Some(code)), "{bytes:?}");
+        }
+        // A malformed response ends its stream alone (RFC 9114 section 4.1.2): one without a status.
+        let malformed = (vec![(0, Code::MESSAGE_ERROR)], None);
+        assert_eq!(judged(0, &[1, 2, 0, 0]), malformed);
+    }
 
     #[test]
     fn content_follows_its_head_in_one_frame_and_ends_the_stream() {

@@ -133,6 +133,7 @@ impl Multiplexed {
                     });
                 }
                 Command::Abandon(stream, code) => port.abandon(line, stream, code),
+                Command::Blame(code) => port.blame(line, code),
             }),
         }
         sent

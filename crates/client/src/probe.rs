@@ -52,7 +52,7 @@ impl<W: Copy + Send + 'static> Crew for Probe<W> {
         let system = |errno| std::io::Error::from_raw_os_error(errno).to_string();
         let outcome = match happened {
             Happened::Secured(_) => Ok(()),
-            Happened::Refused(why) => Err(why.to_owned()),
+            Happened::Refused(why) | Happened::Closed(why) => Err(why.to_owned()),
             Happened::Lost(Failing::Here(errno) | Failing::Opening(errno) | Failing::Open(errno)) => {
                 Err(system(errno))
             }

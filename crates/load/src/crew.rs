@@ -710,6 +710,11 @@ impl Crew {
                 self.refused(why, now);
                 self.lost_connection(line, Trouble::Handshake, port, now);
             }
+            (line, Happened::Closed(why)) => {
+                let fault = &mut self.ledger.of(now).close_fault;
+                fault.get_or_insert_with(|| why.into());
+                self.lost_connection(line, Trouble::Lost, port, now);
+            }
             (line, Happened::Bytes(bytes)) if self.is_shared() => {
                 self.carried(line, Arrived::Bytes(bytes), port, now);
             }

@@ -200,6 +200,10 @@ pub struct Record {
     /// Why a TLS handshake failed: the first reason, and after a merge the first in alphabetical order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_fault: Option<Box<str>>,
+    /// The error with which the server closed a connection, and whose fault it was: the first one, and after a merge the first in
+    /// alphabetical order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub close_fault: Option<Box<str>>,
     /// Time to first byte, from the start of service or the established connection.
     pub first_byte: Times,
     /// Time from the first to the last byte.
@@ -552,10 +556,15 @@ impl Record {
         for (sum, part) in self.steps.iter_mut().zip(&other.steps) {
             sum.merge(part);
         }
-        if let Some(fault) = &other.handshake_fault
-            && self.handshake_fault.as_ref().is_none_or(|first| fault < first)
-        {
-            self.handshake_fault = Some(fault.clone());
+        for (first, other) in [
+            (&mut self.handshake_fault, &other.handshake_fault),
+            (&mut self.close_fault, &other.close_fault),
+        ] {
+            if let Some(fault) = other
+                && first.as_ref().is_none_or(|first| fault < first)
+            {
+                *first = Some(fault.clone());
+            }
         }
         self.left_out.add(&other.left_out);
         self.last_begun = self.last_begun.max(other.last_begun);
@@ -619,7 +628,9 @@ mod tests {
         (a.left_out.files, b.left_out.files, b.left_out.errors) = (5, 2, 1);
         (a.connects_failed, b.connects_failed) = (4, 5);
         (a.handshakes_failed, b.handshakes_failed) = (6, 7);
+        (a.close_fault, b.close_fault) = (Some("b".into()), Some("a".into()));
         a.merge(&b);
+        assert_eq!(a.close_fault.as_deref(), Some("a"));
         assert_eq!(
             (a.users_begun, a.last_begun, a.files_in_time),
             (5, Duration::from_millis(100), 3)

@@ -13,7 +13,7 @@ pub enum Trouble {
     Connect,
     /// A TLS handshake failed, or made no progress within the timeout.
     Handshake,
-    /// A connection was reset while a response was pending.
+    /// A connection was reset, or closed by the server with an error (QUIC), while a response was pending.
     Lost,
     /// The server closed a connection with pending requests before any response, as it did on the earlier attempts; the
     /// requests are given up. The earlier closes are no errors: a server may close (RFC 9112 section 9.5).

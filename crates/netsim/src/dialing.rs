@@ -130,7 +130,7 @@ impl<C: Crew> Dialing<C> {
                     self.timers.insert(self.count, line);
                     work.timer(at.since(now), self.count);
                 }
-                Wish::Write(..) | Wish::Abandon(..) => {
+                Wish::Write(..) | Wish::Abandon(..) | Wish::Blame(..) => {
                     debug_assert!(false, "TCP carries no streams");
                 }
                 // The simulation copies every byte: nothing can be skipped or inspected.

@@ -122,6 +122,12 @@ impl<S: Session> Connection<S> {
         self.session.as_ref().is_some_and(Session::is_idle)
     }
 
+    /// Since when it may be closed to make room for another.
+    pub(crate) fn idle_since(&self, cx: &S::Cx) -> Option<Instant> {
+        let session = self.session.as_ref().filter(|_| self.is_connected);
+        session.and_then(|session| session.idle_since(cx))
+    }
+
     /// Whether it can be forgotten.
     pub(crate) fn is_over(&self) -> bool {
         self.quic.is_drained()

@@ -17,7 +17,7 @@ use crate::tape::Tape;
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Event, ReadError,
-    StreamEvent, StreamId, TokenMemoryCache, VarInt,
+    StreamEvent, StreamId, TokenMemoryCache, TransportErrorCode, VarInt,
 };
 use runtime::NoJob;
 use runtime::clock::{from_standard, to_standard};
@@ -51,6 +51,12 @@ const PAYLOAD_MIN: u32 = 1_200;
 /// The first of the error codes that carry an alert of TLS (RFC 9001 section 4.8).
 const CRYPTO_ERROR: u64 = 0x100;
 
+/// Characters of the reason in a server's close that its user gets to read.
+const REASON_MAX: usize = 200;
+
+/// Names application error codes. See [`Target::naming`].
+type Names = fn(u64) -> Option<String>;
+
 /// Which server, and how.
 #[derive(Clone)]
 pub struct Target {
@@ -62,6 +68,7 @@ pub struct Target {
     name: String,
     /// The application error code with which connections are closed that ended well.
     close_code: VarInt,
+    names: Names,
     tape: Option<Tape>,
 }
 
@@ -99,8 +106,16 @@ impl Target {
             address,
             name,
             close_code: VarInt::from_u32(close_code),
+            names: |code| Some(format!("the application error {code:#x}")),
             tape: None,
         })
+    }
+
+    /// Has errors with which the server closes connections named by this function. It returns the name of an application error code
+    /// and whose fault it was, and `None` for a code that is no error.
+    #[must_use]
+    pub fn naming(self, names: fn(u64) -> Option<String>) -> Target {
+        Target { names, ..self }
     }
 
     /// Records what passes.
@@ -141,6 +156,8 @@ struct Connection {
     number: u32,
     /// `None` once the crew has closed it, or knows of its end.
     line: Option<u32>,
+    /// The application error code with which the crew closes it.
+    close_code: VarInt,
     is_connected: bool,
     deadline: Option<Instant>,
     is_listed: bool,
@@ -243,6 +260,7 @@ impl<C: Crew> Dialing<C> {
                         rest = &rest[len..];
                     }
                     Wish::Abandon(line, stream, code) => self.abandon(line, stream, code),
+                    Wish::Blame(line, code) => self.blame(line, code),
                     Wish::Close(line) => self.close(line, now),
                     Wish::Leave(line) => {
                         self.measure(line);
@@ -308,6 +326,7 @@ impl<C: Crew> Dialing<C> {
                     quic,
                     number,
                     line: Some(line),
+                    close_code: self.target.close_code,
                     is_connected: false,
                     deadline: None,
                     is_listed: false,
@@ -355,10 +374,16 @@ impl<C: Crew> Dialing<C> {
         self.list(at);
     }
 
+    fn blame(&mut self, line: u32, code: u64) {
+        if let (Some((_, connection)), Ok(code)) = (self.of(line), VarInt::from_u64(code)) {
+            connection.close_code = code;
+        }
+    }
+
     fn close(&mut self, line: u32, now: Instant) {
-        let code = self.target.close_code;
         if let Some((at, connection)) = self.of(line) {
             connection.line = None;
+            let code = connection.close_code;
             connection.quic.close(to_standard(now), code, Bytes::new());
             self.list(at);
         }
@@ -414,7 +439,7 @@ impl<C: Crew> Dialing<C> {
         };
         connection.is_listed = false;
         let had_line = connection.line;
-        connection.take_events(&mut self.crew, &mut self.port, &self.target.name, now);
+        connection.take_events(&mut self.crew, &mut self.port, &self.target, now);
         if let (Some(line), None) = (had_line, connection.line) {
             // The crew knows of its end.
             self.lines.remove(&line);
@@ -482,7 +507,7 @@ impl<C: Crew> Dialing<C> {
 
 impl Connection {
     /// Tells the crew what has happened.
-    fn take_events<C: Crew>(&mut self, crew: &mut C, port: &mut Port, name: &str, now: Instant) {
+    fn take_events<C: Crew>(&mut self, crew: &mut C, port: &mut Port, target: &Target, now: Instant) {
         let mut read = 0;
         while let Some(event) = self.quic.poll() {
             let Some(line) = self.line else { continue };
@@ -496,11 +521,12 @@ impl Connection {
                 }
                 Event::ConnectionLost { reason } => {
                     self.line = None;
-                    let (text, failing) = (said(&reason, name), failing(&reason, self.is_connected));
-                    let happened = match (&reason, failing) {
-                        (_, Some(failing)) => Happened::Lost(failing),
-                        (ConnectionError::ApplicationClosed(_), None) if self.is_connected => Happened::Eof,
-                        _ => Happened::Refused(&text),
+                    let ending = Ending::of(&reason, self.is_connected, target);
+                    let happened = match &ending {
+                        Ending::Lost(failing) => Happened::Lost(*failing),
+                        Ending::Closed(None) => Happened::Eof,
+                        Ending::Closed(Some(error)) => Happened::Closed(error),
+                        Ending::Refused(why) => Happened::Refused(why),
                     };
                     crew.handle(line, happened, port, now);
                 }
@@ -630,6 +656,64 @@ impl Connection {
     }
 }
 
+/// How a connection has ended, for the crew.
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    /// By no fault of the peer's protocol.
+    Lost(Failing),
+    /// The server closed it, with an error or without.
+    Closed(Option<String>),
+    /// It could not be established, or one end broke the rules of QUIC or TLS.
+    Refused(String),
+}
+
+impl Ending {
+    fn of(reason: &ConnectionError, is_connected: bool, target: &Target) -> Ending {
+        if let Some(failing) = failing(reason, is_connected) {
+            return Ending::Lost(failing);
+        }
+        match reason {
+            ConnectionError::ApplicationClosed(close) if is_connected => {
+                let code = close.error_code;
+                let error = (target.names)(code.into_inner()).filter(|_| code != target.close_code);
+                Ending::Closed(error.map(|error| closed_with(&error, &close.reason)))
+            }
+            // Alerts come this way, too, if the server refuses what the client sent with its last flight.
+            ConnectionError::ConnectionClosed(close) if is_connected && alert(close.error_code).is_none() => {
+                let error = named(close.error_code);
+                Ending::Closed(error.map(|error| closed_with(&error, &close.reason)))
+            }
+            _ => Ending::Refused(said(reason, &target.name)),
+        }
+    }
+}
+
+/// The alert of TLS that an error code of the transport carries.
+fn alert(code: TransportErrorCode) -> Option<u8> {
+    let alert = u64::from(code).checked_sub(CRYPTO_ERROR)?;
+    u8::try_from(alert).ok()
+}
+
+/// The name of an error of the transport with which a server closes a connection, and whose fault it was; `None` for no error.
+fn named(code: TransportErrorCode) -> Option<String> {
+    let fault = match code {
+        TransportErrorCode::NO_ERROR => return None,
+        TransportErrorCode::INTERNAL_ERROR => "an error of its own",
+        _ => "it says that this client broke the rules of QUIC",
+    };
+    Some(format!("{code:?} ({fault})"))
+}
+
+/// A sentence about the error of a close. The server's own words may be anything.
+fn closed_with(error: &str, reason: &[u8]) -> String {
+    let reason: String = String::from_utf8_lossy(reason).chars().take(REASON_MAX).collect();
+    let quoted = match reason.is_empty() {
+        true => String::new(),
+        false => format!(": \"{}\"", reason.escape_debug()),
+    };
+    format!("the server closed the connection with {error}{quoted}")
+}
+
 /// Ends that are no fault of the peer's protocol.
 fn failing(reason: &ConnectionError, is_connected: bool) -> Option<Failing> {
     let errno = match reason {
@@ -645,10 +729,6 @@ fn failing(reason: &ConnectionError, is_connected: bool) -> Option<Failing> {
 
 /// The end of a connection, for its user.
 fn said(reason: &ConnectionError, name: &str) -> String {
-    let alert = |code| {
-        let alert = u64::from(code).checked_sub(CRYPTO_ERROR)?;
-        u8::try_from(alert).ok()
-    };
     match reason {
         ConnectionError::TransportError(error) => match alert(error.code) {
             Some(alert) => refusal::of_alert(alert, Some(&error.reason), name),
@@ -782,5 +862,64 @@ impl<C: Crew> Carrier for Dialing<C> {
 
     fn into_crew(self) -> C {
         self.crew
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_transport_have_names_and_no_control_characters() {
+        assert_eq!(named(TransportErrorCode::NO_ERROR), None);
+        let error = named(TransportErrorCode::FLOW_CONTROL_ERROR).expect("an error");
+        assert_eq!(
+            closed_with(&error, b"too \x1b[1mmuch"),
+            "the server closed the connection with FLOW_CONTROL_ERROR (it says that this client broke the rules of QUIC): \
+             \"too \\u{1b}[1mmuch\""
+        );
+        let long = closed_with(&error, &[b'a'; 2 * REASON_MAX]);
+        assert_eq!(long.matches("aa").count(), REASON_MAX / 2);
+        // A refused certificate, for instance, which is a matter of the handshake.
+        assert_eq!(alert(TransportErrorCode::crypto(116)), Some(116));
+        assert_eq!(alert(TransportErrorCode::FLOW_CONTROL_ERROR), None);
+    }
+
+    /// Opens two connections, and blames the peer of the first. It connects that line again when its alarm fires.
+    struct Accuser;
+
+    impl Crew for Accuser {
+        fn start(&mut self, port: &mut Port, _: Instant) {
+            port.connect(1);
+            port.connect(2);
+            port.blame(1, 0x10a);
+            port.wake(1, Instant::ZERO);
+        }
+
+        fn handle(&mut self, line: u32, _: Happened<'_>, port: &mut Port, _: Instant) {
+            port.connect(line);
+        }
+
+        fn stop(&mut self, _: &mut Port, _: Instant) {}
+    }
+
+    #[test]
+    fn a_connection_whose_peer_is_to_blame_closes_with_that_code_and_no_other() {
+        let nobody = rustls::RootCertStore::empty();
+        let tls = rustls::ClientConfig::builder().with_root_certificates(nobody);
+        let tls = Arc::new(tls.with_no_client_auth());
+        let server = SocketAddr::from(([192, 0, 2, 1], 443));
+        let target = Target::new(tls, &Limits::default(), server, "a.test".to_owned(), 0x100);
+        let mut dialing = Dialing::new(Accuser, target.expect("TLS 1.3"));
+        dialing.turn(Instant::ZERO, units::UnixTime::from_secs(0));
+        let codes = |dialing: &Dialing<Accuser>| {
+            let open = dialing.connections.iter().flatten();
+            let open = open.filter(|connection| connection.line.is_some());
+            let codes = open.map(|connection| connection.close_code.into_inner());
+            codes.collect::<Vec<u64>>()
+        };
+        assert_eq!(codes(&dialing), [0x10a, 0x100]);
+        dialing.expire(Instant::ZERO);
+        assert_eq!(codes(&dialing), [0x100, 0x100]);
     }
 }

@@ -5,6 +5,8 @@
 //!                            ├─ a new peer ──────▶ accepted, Retry, or dropped
 //!                            └─ neither ─────────▶ answer: version negotiation, stateless reset
 //! ```
+//! At the connection limit of the service, a new peer gets Retry first: anyone can send a first packet in another's name. One that
+//! has proved its address is accepted in place of the connection that has been idle longest here. Other workers keep theirs.
 
 use crate::civil_time::CivilTime;
 use crate::connection::{Connection, Served};
@@ -17,8 +19,9 @@ use crate::tape::{Begun, Recorder, Reel, Secrets};
 use bytes::BytesMut;
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointConfig, Incoming, ServerConfig,
-    Transmit,
+    Transmit, TransportConfig,
 };
+use runtime::Eldest;
 use runtime::clock::{self, to_standard};
 use runtime::datagram::{Address, Asked, Counts, Datagram, Outbox, Owner};
 use runtime::memory::{Budget, Step};
@@ -101,9 +104,23 @@ impl Shared {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// The library's configuration for these certificates. Early data stays off: a request in it can be replayed.
-    fn configured(&self, tls: &rustls::ServerConfig) -> Result<ServerConfig, String> {
-        self.configured_with(tls.clone())
+    /// The library's configuration for these certificates, of connections that are dropped after this time without a packet. Early
+    /// data stays off: a request in it can be replayed.
+    fn configured(&self, tls: &rustls::ServerConfig, idle_time: Duration) -> Result<ServerConfig, String> {
+        let mut config = self.configured_with(tls.clone())?;
+        if idle_time != self.limits.idle_time {
+            config.transport_config(Arc::new(self.transport(idle_time)));
+        }
+        Ok(config)
+    }
+
+    /// The library's configuration of a connection that is dropped after this time without a packet.
+    fn transport(&self, idle_time: Duration) -> TransportConfig {
+        let limits = Limits {
+            idle_time,
+            ..self.limits
+        };
+        limits.transport()
     }
 
     /// See [`Shared::configured`].
@@ -128,7 +145,8 @@ impl Shared {
     /// # Errors
     /// Why not, in words.
     pub fn check(&self) -> Result<(), String> {
-        self.configured(&self.tls.config()).map(drop)
+        self.configured(&self.tls.config(), self.limits.idle_time)
+            .map(drop)
     }
 }
 
@@ -141,6 +159,8 @@ pub struct Endpoint<V: Service> {
     quic: quinn_proto::Endpoint,
     /// The TLS in force, and what was made of it.
     tls: Option<(Arc<rustls::ServerConfig>, Arc<ServerConfig>)>,
+    /// Time without a packet after which new connections are dropped.
+    idle_time: Duration,
     rotation: Rotation,
     /// By the library's handle.
     connections: Vec<Option<Box<Connection<V::Session>>>>,
@@ -159,6 +179,8 @@ pub struct Endpoint<V: Service> {
     asked: VecDeque<Asked>,
     scratch: Vec<u8>,
     resets: Resets,
+    /// Finds the connection to close at the connection limit, by its place and generation.
+    eldest: Eldest<(usize, u32)>,
     draining: bool,
 }
 
@@ -190,6 +212,7 @@ impl<V: Service> Endpoint<V> {
             cx: service.context(worker),
             budget: service.budget(),
             rotation: Rotation::new(shared.tickets.clone()),
+            idle_time: shared.limits.idle_time,
             shared,
             service,
             quic,
@@ -206,6 +229,7 @@ impl<V: Service> Endpoint<V> {
             asked: VecDeque::new(),
             scratch: Vec::new(),
             resets: Resets::default(),
+            eldest: Eldest::default(),
             draining: false,
         };
         endpoint.take_tls();
@@ -222,7 +246,26 @@ impl<V: Service> Endpoint<V> {
         {
             return;
         }
-        match self.shared.configured(&tls) {
+        self.configure(tls);
+    }
+
+    /// Uses the idle timeout of the service for new peers, which may have changed with a reload.
+    fn take_idle_time(&mut self) {
+        let silence_max = self.service.silence_max(&self.cx);
+        let idle_time = silence_max.unwrap_or(self.shared.limits.idle_time);
+        if idle_time == self.idle_time {
+            return;
+        }
+        self.idle_time = idle_time;
+        let tls = self.tls.as_ref().map(|(tls, _)| Arc::clone(tls));
+        if let Some(tls) = tls {
+            self.configure(tls);
+        }
+    }
+
+    /// Uses this TLS for new peers.
+    fn configure(&mut self, tls: Arc<rustls::ServerConfig>) {
+        match self.shared.configured(&tls, self.idle_time) {
             Ok(config) => {
                 let config = Arc::new(config);
                 self.quic.set_server_config(Some(Arc::clone(&config)));
@@ -273,6 +316,31 @@ impl<V: Service> Endpoint<V> {
         }
     }
 
+    /// Closes the connection that has been idle longest, among those sampled, for a new one.
+    #[cold]
+    fn make_room(&mut self, out: &mut Outbox, now: Instant) {
+        let slots = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        let (connections, cx) = (&self.connections, &self.cx);
+        let found = self.eldest.find_settled(slots, now, |slot| {
+            let at = slot as usize;
+            let connection = connections.get(at)?.as_deref()?;
+            let since = connection.idle_since(cx)?;
+            Some(((at, connection.generation), since))
+        });
+        let Some((at, _)) = found else { return };
+        if let Some(Some(connection)) = self.connections.get_mut(at) {
+            connection.tell(&mut self.cx, streams::Event::GiveWay(Need::Place), now);
+        }
+        // Its last words leave first. With the close, its session ends, and the service has a place.
+        self.serve(at, out, now);
+        if let Some(Some(connection)) = self.connections.get_mut(at) {
+            connection.expire(&mut self.cx, now);
+        }
+        self.serve(at, out, now);
+        // The library appends its answer to a new peer.
+        self.scratch.clear();
+    }
+
     /// A datagram has arrived for a connection.
     fn event(&mut self, at: ConnectionHandle, event: ConnectionEvent, datagram: &[u8], now: Instant) {
         if let Some(Some(connection)) = self.connections.get_mut(at.0) {
@@ -307,7 +375,7 @@ impl<V: Service> Endpoint<V> {
         // The same TLS works already without a log.
         let mut config = self.shared.configured_with(tls).ok()?;
         let (recovery, stream) = RecoveryLog::begin(to_standard(now));
-        let mut transport = self.shared.limits.transport();
+        let mut transport = self.shared.transport(self.idle_time);
         transport.qlog_stream(stream);
         config.transport_config(Arc::new(transport));
         Some((Reel::new(log, recovery), Arc::new(config)))
@@ -322,7 +390,9 @@ impl<V: Service> Endpoint<V> {
             let transmit = self.quic.refuse(incoming, &mut self.scratch);
             return self.answer(transmit, out);
         }
-        if !incoming.remote_address_validated() && !is_calm {
+        let peer = incoming.remote_address();
+        let is_full = self.service.is_full(&self.cx, peer);
+        if !incoming.remote_address_validated() && (is_full || !is_calm) {
             match self.quic.retry(incoming, &mut self.scratch) {
                 Ok(transmit) => {
                     self.service.retried(&mut self.cx);
@@ -332,18 +402,23 @@ impl<V: Service> Endpoint<V> {
             }
             return;
         }
-        let peer = incoming.remote_address();
         if self.handshakes >= limits.handshakes_max {
             self.service.crowded(&mut self.cx);
             return self.quic.ignore(incoming);
         }
+        if is_full {
+            self.make_room(out, now);
+        }
         let Some(mut session) = self.service.accept(&mut self.cx, peer, now) else {
             return self.quic.ignore(incoming);
         };
+        self.take_idle_time();
         let recorder = self.shared.recorder.as_deref();
         let (reel, config) = recorder
             .and_then(|recorder| self.begin_log(recorder, &incoming, now))
             .unzip();
+        // That in force now: the library would use the one in force when the datagram arrived.
+        let config = config.or_else(|| self.tls.as_ref().map(|(_, config)| Arc::clone(config)));
         let accepted = self
             .quic
             .accept(incoming, to_standard(now), &mut self.scratch, config);

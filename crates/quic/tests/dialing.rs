@@ -20,6 +20,8 @@ use units::{Draw, Duration, Instant, Rng, Seed, UnixTime};
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 443);
 const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 2], 5_000);
 const DELAY: Duration = Duration::from_millis(20);
+/// The application error code of an ordinary end.
+const CLOSED: u32 = 7;
 /// Time in which everything below must be over.
 const MOST: Duration = Duration::from_secs(120);
 
@@ -107,6 +109,7 @@ impl Crew for Asker {
             Happened::Lost(failing) => self.trouble(line, format!("{failing:?}"), port),
             Happened::Refused(why) => self.trouble(line, why.to_owned(), port),
             Happened::Eof => self.trouble(line, "closed".to_owned(), port),
+            Happened::Closed(why) => self.trouble(line, why.to_owned(), port),
             Happened::Woken(_) => {
                 self.woken = Some(now);
                 self.finish(port);
@@ -129,6 +132,12 @@ impl Asker {
         }
     }
 }
+
+/// What endpoints of a server share, its service, and the TLS of a client that trusts it.
+type Parts = (Arc<quic::endpoint::Shared>, Arc<Echoes>, Arc<ClientConfig>);
+
+/// Names application error codes.
+type Names = fn(u64) -> Option<String>;
 
 /// A client and a server.
 struct World {
@@ -155,17 +164,34 @@ impl World {
         World::of(&(shared, service, Arc::new(tls)), asker, loss, seed)
     }
 
+    /// A client to which this application error code is that of an ordinary end.
+    fn closed_by(ordinary: u32, names: Option<Names>) -> World {
+        let (shared, service, tls) = served(Limits::default());
+        let parts = (shared, service, Arc::new(tls));
+        // More than is through before the end.
+        World::made(&parts, Asker::of(1, 1, 3_000_000), (0.0, 9), ordinary, names)
+    }
+
     /// A client whose TLS may know the server from an earlier world.
-    fn of(
-        (shared, service, tls): &(Arc<quic::endpoint::Shared>, Arc<Echoes>, Arc<ClientConfig>),
+    fn of(parts: &Parts, asker: Asker, loss: f64, seed: u64) -> World {
+        World::made(parts, asker, (loss, seed), CLOSED, None)
+    }
+
+    fn made(
+        (shared, service, tls): &Parts,
         asker: Asker,
-        loss: f64,
-        seed: u64,
+        (loss, seed): (f64, u64),
+        close_code: u32,
+        names: Option<Names>,
     ) -> World {
         let limits = Limits::default();
-        let target = Target::new(Arc::clone(tls), &limits, SERVER.into(), "a.test".to_owned(), 7);
+        let name = "a.test".to_owned();
+        let target = Target::new(Arc::clone(tls), &limits, SERVER.into(), name, close_code);
         let tape = Tape::default();
-        let target = target.expect("TLS 1.3").taped(Some(tape.clone()));
+        let mut target = target.expect("TLS 1.3").taped(Some(tape.clone()));
+        if let Some(names) = names {
+            target = target.naming(names);
+        }
         World {
             client: Sim::new(Dialing::new(asker, target)),
             server: Sim::new(Endpoint::new(Arc::clone(shared), Arc::clone(service), 0)),
@@ -355,6 +381,28 @@ fn a_close_reaches_the_server() {
         world.turn();
     }
     assert_eq!(world.shared.open(), 0);
+}
+
+/// The server closes with the code 7. Whether that is an error, and which, is up to the protocol.
+#[test]
+fn a_crew_learns_with_which_error_its_connection_was_closed() {
+    let said = |ordinary: u32, names: Option<Names>| {
+        let mut world = World::closed_by(ordinary, names);
+        world.run_until("begun", |client| !client.crew().got.is_empty());
+        let now = world.now;
+        world.server.endpoint().end(now);
+        let mut troubles = world.run("closed").troubles.clone();
+        assert_eq!(troubles.len(), 1, "{troubles:?}");
+        troubles.remove(0).1
+    };
+    let (nothing, all): (Names, Names) = (|_| None, |code| Some(format!("E{code} (its fault)")));
+    assert_eq!(said(CLOSED, None), "closed");
+    assert_eq!(said(CLOSED, Some(all)), "closed");
+    assert_eq!(said(CLOSED + 1, Some(nothing)), "closed");
+    let error = "the server closed the connection with the application error 0x7: \"cut\"";
+    assert_eq!(said(CLOSED + 1, None), error);
+    let error = "the server closed the connection with E7 (its fault): \"cut\"";
+    assert_eq!(said(CLOSED + 1, Some(all)), error);
 }
 
 #[test]

@@ -62,14 +62,7 @@ impl World {
     ) -> World {
         let (shared, service) = (Arc::clone(shared), Arc::clone(service));
         let endpoint = Endpoint::new(Arc::clone(&shared), Arc::clone(&service), 5);
-        let config = ClientConfig::new(Arc::new(
-            QuicClientConfig::try_from(tls.clone()).expect("TLS 1.3"),
-        ));
-        let mut quic = quinn_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
-        let server = SocketAddr::from(([192, 0, 2, 1], 443));
-        let (handle, connection) = quic
-            .connect(to_standard(Instant::ZERO), config, server, "a.test")
-            .expect("a valid configuration");
+        let (quic, handle, connection) = begin(tls, Instant::ZERO);
         World {
             sim: Sim::new(endpoint),
             service,
@@ -87,6 +80,15 @@ impl World {
             rng: Seed(seed).rng(),
             now: Instant::ZERO,
         }
+    }
+
+    /// Another client, elsewhere, begins a connection. The one before falls silent.
+    fn replace_client(&mut self, tls: &rustls::ClientConfig, at: SocketAddr) {
+        (self.quic, self.handle, self.connection) = begin(tls, self.now);
+        (self.at, self.is_connected, self.closed) = (at, false, None);
+        self.to_send.clear();
+        self.got.clear();
+        self.under_way.clear();
     }
 
     fn send(&mut self, to_server: bool, datagram: Vec<u8>) {
@@ -225,6 +227,21 @@ impl World {
     }
 }
 
+/// A connection that a client begins.
+fn begin(
+    tls: &rustls::ClientConfig,
+    now: Instant,
+) -> (quinn_proto::Endpoint, ConnectionHandle, quinn_proto::Connection) {
+    let crypto = QuicClientConfig::try_from(tls.clone()).expect("TLS 1.3");
+    let config = ClientConfig::new(Arc::new(crypto));
+    let mut quic = quinn_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, false, None);
+    let server = SocketAddr::from(([192, 0, 2, 1], 443));
+    let (handle, connection) = quic
+        .connect(to_standard(now), config, server, "a.test")
+        .expect("a valid configuration");
+    (quic, handle, connection)
+}
+
 fn text(length: usize, seed: u64) -> Vec<u8> {
     let mut rng = Seed(seed).rng();
     (0..length).map(|_| rng.next_u64() as u8).collect()
@@ -361,6 +378,52 @@ fn peers_beyond_the_most_handshakes_get_no_answer() {
     assert_eq!(world.shared.open(), 0);
     let late: BTreeSet<SocketAddr> = peers[4..].iter().map(|(at, _)| *at).collect();
     assert_eq!(answered(&mut world, &peers[4..]), late);
+}
+
+/// At the connection limit, who has proved an address gets the place of a connection that is idle. Who has not costs nobody a
+/// connection: a first packet can come in anybody's name.
+#[test]
+fn idle_connections_give_way_to_peers_that_prove_their_address() {
+    let server = served(Limits::default());
+    let mut world = World::of(&server, 0.0, 17);
+    let service = Arc::clone(&world.service);
+    service.open_max.store(1, Ordering::Relaxed);
+    let open = || service.open.load(Ordering::Relaxed);
+    let retried = || service.retried.load(Ordering::Relaxed);
+    world.run("the first", |world| world.is_connected);
+    let settle = |world: &mut World| {
+        let stream = world.ask(text(1_000, 17));
+        world.run("echo", |world| world.is_echoed(stream));
+        // The echo is acknowledged, and the connection is idle for a while.
+        (0..3).for_each(|_| world.ask_nothing());
+        world.sim.advance(Duration::from_millis(100));
+        world.now = world.sim.now();
+    };
+    settle(&mut world);
+    assert_eq!((open(), retried()), (1, 0));
+    for (at, datagrams) in first_flights(&server.2, 3) {
+        for datagram in datagrams {
+            world.sim.send(at, &datagram);
+        }
+    }
+    assert!(retried() >= 3, "{}", retried());
+    world.sim.take_sent();
+    settle(&mut world);
+    assert_eq!((open(), world.closed.as_deref()), (1, None));
+    world.replace_client(&server.2, SocketAddr::from(([192, 0, 2, 3], 5_000)));
+    world.run("the second", |world| world.is_connected);
+    assert_eq!(open(), 1, "in place of the first");
+    // The second is owed an answer, so nobody gives way to the third.
+    world.ask([PASSED, b"question"].concat());
+    world.run("the question", |world| {
+        let is_sent = world.to_send.values().all(|(bytes, sent)| *sent == bytes.len());
+        is_sent && world.under_way.is_empty()
+    });
+    world.replace_client(&server.2, SocketAddr::from(([192, 0, 2, 4], 5_000)));
+    let until = world.now + Duration::from_secs(5);
+    world.run("the third", |world| world.is_connected || world.now > until);
+    assert!(!world.is_connected);
+    assert_eq!(open(), 1);
 }
 
 /// A token proves an address for fifteen seconds. Whoever comes later is told, instead of a second Retry.
@@ -606,6 +669,23 @@ fn a_silent_peer_is_forgotten() {
     world.loss = 1.0;
     let until = world.now + Limits::default().idle_time + Duration::from_secs(5);
     world.sim.advance(until.since(world.now));
+    assert_eq!(world.shared.open(), 0);
+}
+
+/// What a service says after a reload concerns the connections that begin after it.
+#[test]
+fn a_service_says_how_long_new_connections_may_be_silent() {
+    let server = served(Limits::default());
+    let mut world = World::of(&server, 0.0, 19);
+    world.run("before", |world| world.is_connected);
+    world.service.silence_max.store(10, Ordering::Relaxed);
+    world.replace_client(&server.2, SocketAddr::from(([192, 0, 2, 3], 5_000)));
+    world.run("after", |world| world.is_connected);
+    assert_eq!(world.shared.open(), 2);
+    // The client's own timeout is 30 s.
+    world.sim.advance(Duration::from_secs(15));
+    assert_eq!(world.shared.open(), 1);
+    world.sim.advance(Duration::from_secs(20));
     assert_eq!(world.shared.open(), 0);
 }
 

@@ -81,6 +81,9 @@ pub enum Happened<'a> {
     /// A layer between driver and crew could not agree with the peer, or the peer broke the layer's rules; the connection
     /// is gone. Carries the reason for the user.
     Refused(&'a str),
+    /// The peer ended the open connection with an error; it is gone. Carries the error, and whose fault it was, for the user. Reported
+    /// only by transports in which peers name errors (QUIC, RFC 9000 section 10.2); an end without one is [`Happened::Eof`].
+    Closed(&'a str),
     /// What has arrived of a stream, in its order, and what follows. Reported only by transports that carry many streams
     /// (QUIC), whose identifiers name them (RFC 9000 section 2.1).
     Stream(u64, &'a [u8], Input),
@@ -149,6 +152,8 @@ pub enum Wish {
     Write(u32, u64, usize, bool),
     /// Give up a stream with this application error code.
     Abandon(u32, u64, u64),
+    /// Close its connection with this application error code, once it is to be closed.
+    Blame(u32, u64),
     /// Drop up to this many of the next bytes.
     Skip(u32, u64),
     /// Close its connection.
@@ -188,6 +193,12 @@ impl Port {
     /// that carry many streams.
     pub fn abandon(&mut self, line: u32, stream: u64, code: u64) {
         self.wishes.push(Wish::Abandon(line, stream, code));
+    }
+
+    /// Has the connection that a line has now end with this application error code when it is closed: its peer has broken the rules.
+    /// Only for transports that carry many streams.
+    pub fn blame(&mut self, line: u32, code: u64) {
+        self.wishes.push(Wish::Blame(line, code));
     }
 
     /// Drops up to this many of the next bytes unseen and reports only their number ([`Happened::Skipped`]), so the
@@ -602,7 +613,7 @@ impl<C: Crew> Driver<C> {
                         debug_assert!(false, "TCP carries no stream {stream}");
                         from += len;
                     }
-                    Wish::Abandon(..) => debug_assert!(false, "TCP carries no streams"),
+                    Wish::Abandon(..) | Wish::Blame(..) => debug_assert!(false, "TCP carries no streams"),
                     Wish::Skip(line, bytes) => {
                         if let Some(id) = self.line(line).link.id() {
                             self.conns[id.index as usize].skip = bytes;

@@ -54,6 +54,7 @@ mod timer;
 #[cfg(test)]
 mod toy;
 
+pub use concurrency::eldest::Eldest;
 pub use session::{
     Accepted, Action, Ask, Body, Context, Dialing, Event, FileRange, Job, Line, NoJob, Parcel, Parking, Path,
     PeerEvent, PeerLoss, Service, Session, Ticket, Tx, Unsecured, Unshared, Upstream,

@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use units::{Duration, Instant};
 
-/// From [`Event::Cut`] to the close: a round trip in which the peer acknowledges what was under way. Without that, a full
-/// congestion window holds the message of the end back for good.
+/// From the last words of a session to the close, after [`Event::Cut`] for instance: a round trip in which the peer acknowledges
+/// what was under way. Without that, a full congestion window holds the message of the end back for good.
 pub const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// The job type of a session's context.
@@ -108,7 +108,8 @@ pub enum Event<'a, J: Job> {
     Cut,
     /// The session's timeouts may have changed.
     Reconsider,
-    /// Another connection needs this one's place or memory.
+    /// Another connection needs this one's place or memory. [`Session::deadline`] says when it closes: at once, but for words that
+    /// leave before.
     GiveWay(Need),
 }
 
@@ -150,6 +151,12 @@ pub trait Session: Send {
     /// Whether nothing is owed to the peer.
     fn is_idle(&self) -> bool;
 
+    /// Since when the connection may be closed to make room for another ([`Event::GiveWay`]). `None` while anything is owed to the
+    /// peer. Called when connections run short.
+    fn idle_since(&self, _cx: &Self::Cx) -> Option<Instant> {
+        None
+    }
+
     /// The connection is gone. Called exactly once, as the last method.
     fn closed(&mut self, cx: &mut Self::Cx, now: Instant);
 }
@@ -169,6 +176,18 @@ pub trait Service: Send + Sync + 'static {
         peer: SocketAddr,
         now: Instant,
     ) -> Option<Self::Session>;
+
+    /// Whether the service would refuse this peer for its own connection limit, and for no other reason. If so, the driver has the
+    /// peer prove its address, closes the connection that has been idle longest, and offers the new one then.
+    fn is_full(&self, _cx: &<Self::Session as Session>::Cx, _peer: SocketAddr) -> bool {
+        false
+    }
+
+    /// Time without a packet after which the transport drops a new connection in silence. `None`: that of the transport's limits.
+    /// Asked for each connection.
+    fn silence_max(&self, _cx: &<Self::Session as Session>::Cx) -> Option<Duration> {
+        None
+    }
 
     /// A new peer was asked to prove its address before anything else (Retry, RFC 9000 section 8.1.2).
     fn retried(&self, _cx: &mut <Self::Session as Session>::Cx) {}

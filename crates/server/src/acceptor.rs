@@ -15,7 +15,7 @@ use runtime::datagram;
 use runtime::memory::Budget;
 use runtime::session::Dialing;
 use runtime::{Accepted, Service};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{Duration, Instant, Seed};
@@ -93,6 +93,18 @@ impl runtime::streams::Service for Server {
         Some(Http3::new(cx, peer.ip(), self.pace(cx, peer, now), until))
     }
 
+    fn is_full(&self, cx: &Cx, peer: SocketAddr) -> bool {
+        if !Service::is_full(self) {
+            return false;
+        }
+        let [connections, handshakes] = of_address(cx, peer.ip());
+        self.hub.peers.held(peer.ip()) < connections && self.hub.handshakes.held(peer.ip()) < handshakes
+    }
+
+    fn silence_max(&self, cx: &Cx) -> Option<Duration> {
+        Some(cx.state.config.silence_max())
+    }
+
     fn crowded(&self, cx: &mut Cx) {
         cx.counters.refused_handshakes().add(1);
     }
@@ -134,17 +146,23 @@ impl runtime::streams::Service for Server {
     }
 }
 
+/// Connections that an address may have open, and handshakes under way. Those of a trusted peer are of many clients.
+fn of_address(cx: &Cx, ip: IpAddr) -> [u32; 2] {
+    match cx.state.trusted.includes(ip) {
+        true => [u32::MAX; 2],
+        false => [
+            cx.state.limits.per_address(),
+            cx.state.limits.handshakes_of_address(),
+        ],
+    }
+}
+
 impl Server {
     /// Counts a connection of `peer` among those that are open, unless a limit is reached.
     fn enter(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
-        let limits = &cx.state.limits;
-        let peers = &self.hub.peers;
-        // Connections of a trusted peer are those of many clients.
-        let of_address = match cx.state.trusted.includes(peer.ip()) {
-            true => u32::MAX,
-            false => limits.per_address(),
-        };
-        match peers.enter(peer.ip(), limits.connections, of_address) {
+        let [of_address, _] = of_address(cx, peer.ip());
+        let total = cx.state.limits.connections;
+        match self.hub.peers.enter(peer.ip(), total, of_address) {
             Ok(()) => return Some(()),
             Err(Refused::Total) => cx.counters.refused_total().add(1),
             Err(Refused::Address) => cx.counters.refused_address().add(1),
@@ -155,10 +173,7 @@ impl Server {
     /// The same for a connection that begins with a handshake, which is counted, too.
     fn enter_to_agree(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
         self.enter(cx, peer)?;
-        let of_address = match cx.state.trusted.includes(peer.ip()) {
-            true => u32::MAX,
-            false => cx.state.limits.handshakes_of_address(),
-        };
+        let [_, of_address] = of_address(cx, peer.ip());
         if self
             .hub
             .handshakes

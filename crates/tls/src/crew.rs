@@ -150,7 +150,7 @@ impl<C: Crew> SecuredCrew<C> {
                         self.send(line, piece, port);
                     }
                     // The kernel cannot tell content from records: all bytes are delivered.
-                    Wish::Write(..) | Wish::Abandon(..) => {
+                    Wish::Write(..) | Wish::Abandon(..) | Wish::Blame(..) => {
                         debug_assert!(false, "TLS over TCP carries no streams");
                     }
                     Wish::Skip(..) => {}

@@ -245,6 +245,7 @@ impl Identity {
         };
         let fetch = Fetch::new(url(), plan, entries, WALL);
         let target = target.map_err(refused)?.taped(tape);
+        let target = target.naming(client::http3::error_named);
         let dialing = Dialing::seeded(fetch, target, chance(1));
         let endpoint = Endpoint::seeded(Arc::new(shared), Arc::new(server.clone()), 0, chance(2));
         let world = DatagramWorld::new(link, dialing, endpoint, seed, &Limits::default());

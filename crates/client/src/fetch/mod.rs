@@ -987,6 +987,7 @@ impl Crew for Fetch {
                 self.heard(number, Arrived::Stopped(stream, code), port, now);
             }
             Happened::Eof => self.eof(number, port, now),
+            Happened::Closed(why) => self.lost(number, why, false, port, now),
             Happened::Woken(_) => self.woken(number, port, now),
             Happened::Lost(failing) => {
                 let (why, is_opening) = match failing {

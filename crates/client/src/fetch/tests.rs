@@ -136,7 +136,8 @@ impl<S: FnMut(&str, u32) -> Option<Answer>> World<S> {
                     self.alarms.insert(line, at);
                     self.later(at.since(self.now), line, Coming::Alarm);
                 }
-                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) => {}
+                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) | Wish::Blame(..) => {
+                }
             }
         }
     }

@@ -8,12 +8,12 @@ use runtime::session::{Ask, Dialing, NoJob, PeerEvent, Ticket, Upstream};
 use runtime::streams::{self, Input, Service, Session, Transport, Wanted};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tls::rustls::{self, RootCertStore};
 use tls::settings::{Maker, Options, Slot};
 use tls::tickets::{Ratchet, Secret};
-use units::Instant;
+use units::{Duration, Instant};
 
 type Cx = Unshared<NoJob>;
 
@@ -34,6 +34,10 @@ pub(crate) struct Echo {
     ends: Option<Instant>,
     drains: bool,
     is_connected: bool,
+    /// When something happened last.
+    stirred: Instant,
+    /// Connections that are open, of this service.
+    open: Arc<AtomicUsize>,
 }
 
 impl Session for Echo {
@@ -46,6 +50,7 @@ impl Session for Echo {
         transport: &mut dyn Transport,
         now: Instant,
     ) {
+        self.stirred = now;
         match event {
             streams::Event::Connected(secured) => {
                 self.handshakes.lock().expect("no panic").push(secured.resumed);
@@ -88,6 +93,7 @@ impl Session for Echo {
                 self.unsent.clear();
                 self.ends = Some(now + streams::LAST_WORDS);
             }
+            streams::Event::GiveWay(_) => self.ends = Some(now),
             streams::Event::Deadline => transport.close(7, "cut"),
             _ => {}
         }
@@ -125,11 +131,22 @@ impl Session for Echo {
         self.unsent.is_empty() && self.unacknowledged == 0
     }
 
-    fn closed(&mut self, _: &mut Cx, _: Instant) {}
+    fn idle_since(&self, _: &Cx) -> Option<Instant> {
+        (self.is_idle() && self.ends.is_none()).then_some(self.stirred)
+    }
+
+    fn closed(&mut self, _: &mut Cx, _: Instant) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
 pub(crate) struct Echoes {
+    pub(crate) open: Arc<AtomicUsize>,
+    /// Connections that may be open; 0: any number.
+    pub(crate) open_max: AtomicUsize,
+    /// Seconds without a packet after which new connections are dropped; 0: as the limits say.
+    pub(crate) silence_max: AtomicU64,
     pub(crate) retried: AtomicUsize,
     /// Datagrams of new peers that got no answer.
     pub(crate) crowded: AtomicUsize,
@@ -146,11 +163,26 @@ impl Service for Echoes {
         Cx::default()
     }
 
-    fn accept(&self, _: &mut Cx, _: SocketAddr, _: Instant) -> Option<Echo> {
+    fn accept(&self, cx: &mut Cx, peer: SocketAddr, _: Instant) -> Option<Echo> {
+        if self.is_full(cx, peer) {
+            return None;
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
         Some(Echo {
             handshakes: Arc::clone(&self.handshakes),
+            open: Arc::clone(&self.open),
             ..Echo::default()
         })
+    }
+
+    fn is_full(&self, _: &Cx, _: SocketAddr) -> bool {
+        let most = self.open_max.load(Ordering::Relaxed);
+        most > 0 && self.open.load(Ordering::Relaxed) >= most
+    }
+
+    fn silence_max(&self, _: &Cx) -> Option<Duration> {
+        let seconds = self.silence_max.load(Ordering::Relaxed);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     fn budget(&self) -> Arc<Budget> {

@@ -269,7 +269,7 @@ pub(crate) struct Worker<V: Service, B: Backend> {
     waiting: Vec<usize>,
     accept_paused_until: Option<Instant>,
     /// Finds the connection to close at the connection limit.
-    eldest: Eldest,
+    eldest: Eldest<Id>,
     /// Since when no connection could be accepted because none is idle.
     full_since: Option<Instant>,
     budget: Arc<Budget>,

@@ -59,6 +59,7 @@ impl Crew for Greeters {
             | Happened::Secured(_)
             | Happened::Stream(..)
             | Happened::Stopped(..)
+            | Happened::Closed(_)
             | Happened::Refused(_)) => panic!("nobody asked for that: {other:?}"),
             Happened::Bytes(bytes) => assert_eq!(bytes, b"HELLO"),
             Happened::Eof => {

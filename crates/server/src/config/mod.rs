@@ -993,6 +993,12 @@ impl Config {
         silent.max().unwrap_or_default()
     }
 
+    /// Time without a packet after which the transport of HTTP/3 drops a connection in silence. Sessions close idle connections
+    /// themselves; the transport must not end one whose answer is still awaited.
+    pub fn silence_max(&self) -> Duration {
+        self.idle_timeout.max(self.longest_silence() + SILENCE_MARGIN)
+    }
+
     /// The limits of a connection.
     pub fn limits(&self) -> Limits {
         Limits {
@@ -1153,6 +1159,9 @@ impl Config {
             && !running.listeners().iter().all(keeps)
     }
 }
+
+/// What the transport of HTTP/3 waits beyond the longest wait for an upstream, so that this ends first, with an answer.
+const SILENCE_MARGIN: Duration = Duration::from_secs(5);
 
 /// Smallest limit on the size of a qlog file: a handshake fits.
 const QLOG_SIZE_MIN: Bytes = Bytes::kib(64);

@@ -270,11 +270,13 @@ fn what_is_missing_is_missing_where_its_table_begins() {
 #[test]
 fn the_longest_silence_is_that_of_the_slowest_upstream() {
     assert_eq!(Config::default().longest_silence(), Duration::ZERO);
+    assert_eq!(Config::default().silence_max(), Duration::from_secs(65));
     let text = "[[proxy]]\npath = '/a/*'\nupstreams = ['http://127.0.0.1:1']\n\
                 [[host]]\nnames = ['b.test']\n\
                 [[host.proxy]]\npath = '/b/*'\nupstreams = ['http://127.0.0.1:1']\nfirst-byte-timeout = '5m'\n";
     let config = Config::from_toml(text, "w.toml").expect("rules");
     assert_eq!(config.longest_silence(), Duration::from_secs(305));
+    assert_eq!(config.silence_max(), Duration::from_secs(310));
 }
 
 #[test]

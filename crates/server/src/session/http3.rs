@@ -56,7 +56,7 @@ pub struct Http3 {
     /// Input of which the protocol needs more. Small: it keeps what belongs to a frame itself.
     input: BTreeMap<u64, Vec<u8>>,
     phase: Phase,
-    /// End of the handshake, or of the time without any request.
+    /// End of the handshake, of the time without any request, or of the connection.
     deadline: Instant,
     /// A request came since the connection was last idle.
     is_active: bool,
@@ -80,8 +80,8 @@ enum Phase {
     Agreeing,
     /// Requests are taken.
     Open,
-    /// Answers were given up; the connection is closed at the deadline.
-    Cut,
+    /// GOAWAY was given to the transport; the connection is closed at the deadline, for this reason.
+    Leaving(&'static str),
     /// Closed.
     Closed,
 }
@@ -177,7 +177,7 @@ impl Http3 {
     fn timeout(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) {
         match self.phase {
             Phase::Closed => return,
-            Phase::Cut if self.deadline <= now => return self.close(transport, Code::NO_ERROR, ENDS),
+            Phase::Leaving(why) if self.deadline <= now => return self.close(transport, Code::NO_ERROR, why),
             _ => {}
         }
         let mut lost = Vec::new();
@@ -192,7 +192,7 @@ impl Http3 {
         self.expire_streams(cx, now);
         if !self.is_active && self.streams.is_empty() && self.deadline <= now {
             cx.counters.timeouts().add(1);
-            self.close(transport, Code::NO_ERROR, "idle");
+            self.leave(cx, transport, "idle", LAST_WORDS, now);
         }
     }
 
@@ -218,8 +218,8 @@ impl Http3 {
 
     /// Gives up all answers, and closes a little later.
     fn cut(&mut self, cx: &mut Cx, transport: &mut dyn Transport, now: Instant) {
-        if self.phase == Phase::Agreeing {
-            return self.close(transport, Code::NO_ERROR, ENDS);
+        if let Phase::Leaving(_) = self.phase {
+            return;
         }
         for id in self.streams.iter().map(|stream| stream.id).collect::<Vec<_>>() {
             self.http.reset(id, Code::REQUEST_CANCELLED);
@@ -233,10 +233,27 @@ impl Http3 {
                 Some(Output::Write(_)) | None => break,
             }
         }
+        self.leave(cx, transport, ENDS, LAST_WORDS, now);
+    }
+
+    /// Tells the client which requests were taken, so that it can repeat the others (RFC 9114 section 5.2), and closes after
+    /// `patience`. With the close, the transport drops what it has not sent.
+    fn leave(
+        &mut self,
+        cx: &mut Cx,
+        transport: &mut dyn Transport,
+        why: &'static str,
+        patience: Duration,
+        now: Instant,
+    ) {
+        if self.phase == Phase::Agreeing {
+            // There is no control stream yet.
+            return self.close(transport, Code::NO_ERROR, why);
+        }
         self.http.leave();
         self.write(cx, transport, now);
-        self.phase = Phase::Cut;
-        self.deadline = now + LAST_WORDS;
+        self.phase = Phase::Leaving(why);
+        self.deadline = now + patience;
     }
 
     fn close(&mut self, transport: &mut dyn Transport, code: Code, reason: &str) {
@@ -368,7 +385,7 @@ impl runtime::streams::Session for Http3 {
                 self.draining = true;
                 match self.phase {
                     Phase::Agreeing => self.deadline = self.deadline.min(now + LAST_HANDSHAKE),
-                    Phase::Open | Phase::Cut | Phase::Closed => self.http.shut_down(now),
+                    Phase::Open | Phase::Leaving(_) | Phase::Closed => self.http.shut_down(now),
                 }
             }
             Event::Cut => self.cut(cx, transport, now),
@@ -382,7 +399,8 @@ impl runtime::streams::Session for Http3 {
                     Need::Place => cx.counters.idle_closed().add(1),
                     Need::Memory => cx.counters.idle_closed_for_memory().add(1),
                 }
-                self.close(transport, Code::NO_ERROR, "idle");
+                // At once, because the place or the memory is needed now. GOAWAY leaves before the close.
+                self.leave(cx, transport, "idle", Duration::ZERO, now);
             }
         }
     }
@@ -413,7 +431,7 @@ impl runtime::streams::Session for Http3 {
         }
         self.rest(cx, now);
         if self.http.is_drained() && self.streams.is_empty() && self.unacknowledged.is_empty() {
-            self.close(transport, Code::NO_ERROR, "");
+            self.leave(cx, transport, "", LAST_WORDS, now);
         }
         None
     }
@@ -422,7 +440,7 @@ impl runtime::streams::Session for Http3 {
         let streams = self.streams.iter().filter_map(Stream::deadline).min();
         let (own, protocol) = match self.phase {
             Phase::Closed => return None,
-            Phase::Agreeing | Phase::Cut => (Some(self.deadline), None),
+            Phase::Agreeing | Phase::Leaving(_) => (Some(self.deadline), None),
             Phase::Open if self.is_active || !self.streams.is_empty() => (None, self.http.deadline()),
             Phase::Open => (Some(self.deadline), self.http.deadline()),
         };
@@ -434,8 +452,26 @@ impl runtime::streams::Session for Http3 {
             Phase::Closed => true,
             // GOAWAY is still to be sent.
             Phase::Open => self.streams.is_empty() && self.unacknowledged.is_empty() && !self.draining,
-            Phase::Agreeing | Phase::Cut => false,
+            Phase::Agreeing | Phase::Leaving(_) => false,
         }
+    }
+
+    /// As for HTTP/2, but a connection with a request whose rest is awaited stays.
+    fn idle_since(&self, cx: &Cx) -> Option<Instant> {
+        let has_requests = self.is_active || self.http.streams() > 0 || !self.streams.is_empty();
+        let owes = has_requests || self.draining || !self.unacknowledged.is_empty();
+        if self.phase != Phase::Open || owes {
+            return None;
+        }
+        // The deadline was set when it became idle.
+        let patience = match self.client.requests {
+            0 => cx.state.limits.header_timeout,
+            _ => cx.idle_timeout(),
+        };
+        let nanos = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        Some(Instant::from_nanos(
+            self.deadline.as_nanos().saturating_sub(nanos),
+        ))
     }
 
     fn closed(&mut self, cx: &mut Cx, now: Instant) {

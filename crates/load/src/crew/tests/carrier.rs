@@ -22,7 +22,12 @@ struct Manners {
     cuts: u32,
     /// Nothing that is sent to it arrives.
     drops: bool,
+    /// Closes with an error in place of a response to this one.
+    fails: u32,
 }
+
+/// What a layer says of such an error.
+const ERROR: &str = "the server closed the connection with H3_INTERNAL_ERROR (an error of its own)";
 
 const BODY: u64 = 3;
 
@@ -32,6 +37,7 @@ enum News {
     /// With the number of responses in them.
     Bytes(Vec<u8>, u32),
     Eof,
+    Error,
 }
 
 #[derive(Debug)]
@@ -44,6 +50,7 @@ struct Server {
     outstanding: u32,
     most: u32,
     closes: bool,
+    fails: bool,
 }
 
 /// Runs a crew to its end; returns its record, the servers by connection, and the paths requested.
@@ -84,6 +91,10 @@ impl Server {
             }
             if is(manners.ignores, self.seen) {
                 continue;
+            }
+            if manners.fails == self.seen {
+                self.fails = true;
+                break;
             }
             self.http
                 .respond(stream, &[0x88], false, &mut out)
@@ -144,6 +155,7 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                         outstanding: 0,
                         most: 0,
                         closes: false,
+                        fails: false,
                     });
                 }
                 Wish::Send(line, length) => {
@@ -163,10 +175,14 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                         order += 1;
                         later.insert((now + hop * 3, order), (line, number, News::Eof));
                     }
+                    if server.fails {
+                        order += 1;
+                        later.insert((now + hop * 3, order), (line, number, News::Error));
+                    }
                 }
                 Wish::Close(line) | Wish::Leave(line) => drop(open.remove(&line)),
                 Wish::Wake(line, at) => drop(alarms.insert(line, at)),
-                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) => {
+                Wish::Inspect(_) | Wish::Skip(..) | Wish::Write(..) | Wish::Abandon(..) | Wish::Blame(..) => {
                     panic!("not over HTTP/2")
                 }
             }
@@ -187,6 +203,7 @@ fn play(setup: Setup, model: Model, manners: Manners) -> Play {
                 match news {
                     News::Connected => crew.handle(line, Happened::Connected, &mut port, now),
                     News::Eof => crew.handle(line, Happened::Eof, &mut port, now),
+                    News::Error => crew.handle(line, Happened::Closed(ERROR), &mut port, now),
                     // Byte by byte: no cut changes anything.
                     News::Bytes(bytes, answers) => {
                         servers[number].outstanding -= answers;
@@ -403,4 +420,25 @@ fn a_timeout_counts_from_the_begin_of_its_own_request() {
             "{name}: a silent connection is given up"
         );
     }
+}
+
+/// Its requests are repeated, as after a reset, but it counts as an error, and the report names it.
+#[test]
+fn a_connection_closed_with_an_error_is_no_ordinary_close() {
+    let manners = Manners {
+        fails: 20,
+        ..Manners::default()
+    };
+    let failed = play(shared(1, 100, 4), clients(4), manners);
+    let record = &failed.record;
+    assert_eq!((record.files, record.files_failed), (200, 0));
+    let closed = failed.servers.iter().filter(|server| server.fails).count() as u64;
+    assert!(closed > 5, "{closed}");
+    assert!(
+        record.count(Trouble::Lost) >= closed,
+        "{closed} {:?}",
+        record.troubles
+    );
+    assert_eq!(record.closed_by_server, closed);
+    assert_eq!(record.close_fault.as_deref(), Some(ERROR));
 }

@@ -127,7 +127,7 @@ impl Rehearsal {
                         }
                     }
                     Wish::Inspect(_) => {}
-                    Wish::Write(..) | Wish::Abandon(..) => panic!("not over HTTP/1"),
+                    Wish::Write(..) | Wish::Abandon(..) | Wish::Blame(..) => panic!("not over HTTP/1"),
                     Wish::Skip(line, bytes) => {
                         self.skips.insert(line, bytes);
                     }

@@ -10,10 +10,10 @@
 //! Decides which connection is closed, and when; how it ends is up to the session.
 
 use super::Worker;
-use crate::io::{Backend, SETTLED};
+use crate::io::Backend;
 use crate::session::{Event, Need, Service, Session};
 use std::sync::atomic::Ordering;
-use units::{Duration, Instant};
+use units::Duration;
 
 /// How long a connection that the service would reject waits for one to be closed: workers that block check once a
 /// second.
@@ -98,14 +98,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Closes the connection that has been idle longest, among those sampled; returns whether there was one.
     pub(super) fn close_eldest(&mut self, need: Need) -> bool {
-        // A client that was served a moment ago is likely to send again.
-        let until = Instant::from_nanos(
-            self.now
-                .as_nanos()
-                .saturating_sub(SETTLED.as_nanos().try_into().unwrap_or(u64::MAX)),
-        );
         let (conns, cx) = (&mut self.conns, &self.cx);
-        let found = self.eldest.find(conns.slots(), until, |index| {
+        let found = self.eldest.find_settled(conns.slots(), self.now, |index| {
             let id = conns.id_at(index)?;
             let conn = conns.get_mut(id)?;
             let waits = conn.state.awaits_input();

@@ -8,8 +8,8 @@ use crate::session::rig::{DATE, Rig, file, peer};
 use ::http3::qpack::block;
 use ::http3::varint;
 use bytes::Bytes;
-use runtime::session::{Ask, PeerEvent, Secured, Ticket};
-use runtime::streams::{Event, Input, Service as _, Session as _, Transport, Wanted};
+use runtime::session::{Ask, Need, PeerEvent, Secured, Ticket};
+use runtime::streams::{Event, Input, LAST_WORDS, Service as _, Session as _, Transport, Wanted};
 use std::collections::BTreeMap;
 use units::Duration;
 
@@ -40,6 +40,8 @@ struct Wire {
     sent: BTreeMap<u64, Vec<u8>>,
     /// Streams that the session has ended, in order.
     ended: Vec<u64>,
+    /// The code and the reason with which the session has closed the connection.
+    closed: Option<(u64, String)>,
 }
 
 impl Transport for Wire {
@@ -83,7 +85,7 @@ impl Transport for Wire {
     }
 
     fn close(&mut self, code: u64, reason: &str) {
-        panic!("closed with {code}: {reason}");
+        self.closed = Some((code, reason.to_owned()));
     }
 
     fn room(&self) -> usize {
@@ -166,7 +168,15 @@ impl Client {
         }
         assert_eq!(self.wire.ended.last(), Some(&stream), "{path}");
         self.event(Event::Finished(stream));
+        assert_eq!(self.wire.closed, None, "{path}");
         dialed.is_some()
+    }
+
+    /// Lets the next deadline of the session come.
+    fn wait_for_deadline(&mut self) {
+        let due = self.session.deadline().expect("it is open");
+        self.rig.wait(due.since(self.rig.now));
+        self.event(Event::Deadline);
     }
 }
 
@@ -188,6 +198,109 @@ fn response(path: &str) -> Vec<u8> {
          Content-Length: {length}\r\n\r\n"
     );
     [head.as_bytes(), body].concat()
+}
+
+/// Without GOAWAY, a client cannot tell whether a request that crosses the close was processed (RFC 9114 section 5.2).
+#[test]
+fn goaway_names_the_requests_that_were_taken_before_a_connection_is_closed() {
+    let ends: [(&str, fn(&mut Client), Duration); 4] = [
+        ("idle", Client::wait_for_deadline, LAST_WORDS),
+        (
+            "idle",
+            |client| client.event(Event::GiveWay(Need::Memory)),
+            Duration::ZERO,
+        ),
+        (
+            "",
+            |client| {
+                client.event(Event::Drain);
+                client.wait_for_deadline();
+            },
+            LAST_WORDS,
+        ),
+        (super::ENDS, |client| client.event(Event::Cut), LAST_WORDS),
+    ];
+    for (why, end, patience) in ends {
+        let mut client = Client::with(|config| {
+            let route = "path = '/api/*'\nupstreams = ['http://127.0.0.1:1']\ncache = true";
+            config.proxy = vec![toml::from_str(route).unwrap()];
+        });
+        client.get(ASKED[0]);
+        end(&mut client);
+        // GOAWAY is type 7, and the next request would be that of stream 4.
+        let control = &client.wire.sent[&3];
+        assert!(
+            control.ends_with(&[7, 1, 4]),
+            "{why:?}: {}",
+            control.escape_ascii()
+        );
+        assert_eq!(client.wire.closed, None, "{why:?}: it is sent before the close");
+        assert_eq!(
+            client.session.deadline(),
+            Some(client.rig.now + patience),
+            "{why:?}"
+        );
+        client.wait_for_deadline();
+        // H3_NO_ERROR.
+        assert_eq!(client.wire.closed, Some((0x100, why.to_owned())));
+        assert_eq!(client.session.deadline(), None);
+    }
+}
+
+/// An address that has all connections it may have is refused. It must not cost others theirs.
+#[test]
+fn a_server_is_full_for_those_whom_only_the_connection_limit_keeps_out() {
+    // One connection over TCP and one of HTTP/3, of one address.
+    for (of_all, of_address, wanted) in [
+        (3, 2, [false, false]),
+        (2, 2, [false, true]),
+        (2, 3, [true, true]),
+    ] {
+        let client = Client::with(|config| {
+            config.max_connections = of_all;
+            config.max_connections_per_address = Some(of_address);
+        });
+        let elsewhere = "192.0.2.8:4711".parse().expect("an address");
+        let is_full = |peer| client.rig.server.is_full(&client.rig.cx, peer);
+        assert_eq!(
+            [peer().peer, elsewhere].map(is_full),
+            wanted,
+            "{of_all} {of_address}"
+        );
+    }
+}
+
+/// Sessions close idle connections at their timeout, also one that a reload made longer. The transport must not do so before.
+#[test]
+fn the_transport_of_new_connections_follows_a_reload() {
+    let mut rig = Rig::new();
+    let silence_max = |rig: &Rig| rig.server.silence_max(&rig.cx);
+    assert_eq!(silence_max(&rig), Some(Duration::from_secs(65)));
+    let mut config = rig.server.config();
+    config.idle_timeout = Duration::from_secs(300);
+    rig.server.reload(config, None).unwrap();
+    rig.turn();
+    assert_eq!(silence_max(&rig), Some(Duration::from_secs(300)));
+}
+
+/// In the order of these instants, connections give way to new ones.
+#[test]
+fn a_connection_is_idle_since_its_last_response_or_its_handshake() {
+    let mut client = Client::with(|config| {
+        let route = "path = '/api/*'\nupstreams = ['http://127.0.0.1:1']\ncache = true";
+        config.proxy = vec![toml::from_str(route).unwrap()];
+    });
+    let idle_since = |client: &Client| client.session.idle_since(&client.rig.cx);
+    assert_eq!(idle_since(&client), Some(client.rig.now));
+    client.rig.wait(Duration::from_secs(3));
+    client.get(ASKED[0]);
+    let answered = client.rig.now;
+    client.rig.wait(Duration::from_secs(3));
+    assert_eq!(idle_since(&client), Some(answered));
+    client.event(Event::Opened(4));
+    assert_eq!(idle_since(&client), None, "a request has begun");
+    client.event(Event::Drain);
+    assert_eq!(idle_since(&client), None);
 }
 
 #[test]
