@@ -451,6 +451,27 @@ fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
     }
 }
 
+/// Apache itself stands beside its preset where a rule is about one server.
+#[test]
+fn apache_itself_decides_what_the_document_says_of_apache() {
+    for (of_preset, of_apache, is_met) in [(60.0, 60.0, true), (60.0, 20.0, false), (20.0, 60.0, false)] {
+        let of = |server: &str, task: &str, value: f64| -> Number {
+            let labels = format!("server={server} task={task}");
+            (World::Measured, "percent", labels, value)
+        };
+        let numbers = vec![
+            of("apache-1.3", "context_switching", of_preset),
+            of("apache-1.3", "writing_files", 40.0),
+            of("apache-prefork", "context_switching", of_apache),
+            of("apache-prefork", "writing_files", 40.0),
+            of("phttpd", "synchronization", 50.0),
+        ];
+        let entry = entry_with(3, "ja-04", numbers);
+        let view = &entry.views[&World::Measured];
+        assert_eq!(view.met, [Some(is_met), Some(true)], "{:?}", view.rules);
+    }
+}
+
 #[test]
 fn the_protocols_since_are_judged_only_with_their_study_and_counted_apart() {
     let (name, text) = EMBEDDED[5];
