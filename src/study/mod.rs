@@ -312,11 +312,12 @@ fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
 }
 
 fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) -> Result<(), Failure> {
-    let (documents, since) = apart(material.ledger);
+    let sets = apart(material.ledger);
     if voice.json {
         let line = serde_json::json!({
             "event": "study", "done": tally.done, "kept": tally.kept, "not_run": tally.not_run,
-            "failed": tally.failed, "invalid": tally.invalid, "verdicts": report::by_verdict(&documents), "verdicts_since": report::by_verdict(&since),
+            "failed": tally.failed, "invalid": tally.invalid, "verdicts": report::by_verdict(&sets.documents),
+            "verdicts_further": report::by_verdict(&sets.further), "verdicts_since": report::by_verdict(&sets.since),
             "seconds": seconds_by_arm(material), "report": out.join("report.html"),
         });
         return print(&format!("{line}\n"));
@@ -339,7 +340,7 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
             .filter(|(verdict, count)| *count > 0 || *verdict == Verdict::Reproduced)
             .map(|(verdict, count)| format!("{count} {}", verdict.name()))
             .collect();
-        format!("{} of {} claims{of}\n", each.join("; "), entries.len())
+        format!("{} of {} {of}\n", each.join("; "), entries.len())
     };
     let disturbed = material
         .studies
@@ -356,10 +357,11 @@ fn summary(material: &Material<'_>, tally: &Tally, out: &Path, voice: &Voice) ->
         )
     };
     print(&format!(
-        "{}\n{}{}{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{}{warning}{}\n",
+        "{}\n{}{}{}{} runs ({} of them kept from earlier), {} not run, {} failed, {} invalid\n{}{warning}{}\n",
         judged.concat(),
-        counted(&documents, ""),
-        counted(&since, " on the protocols since"),
+        counted(&sets.documents, "claims"),
+        counted(&sets.further, "further claims"),
+        counted(&sets.since, "claims on the protocols since"),
         tally.done,
         tally.kept,
         tally.not_run,

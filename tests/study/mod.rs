@@ -453,6 +453,10 @@ fn the_formulas_of_document_004_are_all_judged() {
     }
     // Its second half is contradicted by the document's own Table 4.
     assert_eq!(verdict(&report, "mo-05").0, "not-reproduced");
+    // A further claim, contradicted by its Table 2. It is simulated everywhere, and measured where namespaces are allowed.
+    let (word, why) = verdict(&report, "mo-06");
+    assert_eq!(word, "not-reproduced", "{why}");
+    assert_eq!(report["verdicts_further"]["not reproduced"], 1);
     assert_eq!(verdict(&report, "bc-01").1, "its study was not selected");
 }
 

@@ -1,5 +1,6 @@
-//! The tables that the five documents printed, and the claims derived from them, embedded, and a set of claims on the
-//! protocols since, which is of none of the five. Decides how they are read; recalled, unverified numbers keep that mark.
+//! The tables that the five documents printed, and the claims derived from them, embedded: 41, further ones, and a set of
+//! claims on the protocols since, which is of none of the five. Decides how they are read; recalled, unverified numbers keep
+//! that mark.
 
 use crate::observation::{Labels, Observation, World};
 use crate::plan::{Table, fill};
@@ -56,6 +57,9 @@ pub struct Stated {
     pub check: String,
     /// Provenance of the wording. For a claim of [`since`]: its publication, and the place in it.
     pub provenance: String,
+    /// Whether it is one of the [`further`] claims.
+    #[serde(skip)]
+    pub is_further: bool,
 }
 
 /// What stands for a document's number in the study of the protocols since: its claims are from several publications.
@@ -66,9 +70,19 @@ struct List {
     claim: Vec<Stated>,
 }
 
-/// All claims of the five documents, in the order of the documents.
+/// The 41 claims of the five documents, in the order of the documents.
 pub fn claims() -> Vec<Stated> {
     parse(include_str!("../documents/claims.toml"))
+}
+
+/// Further claims of the five documents, in the order of the documents. The 41 do not have them, and reports count them
+/// apart.
+pub fn further() -> Vec<Stated> {
+    let mut all = parse(include_str!("../documents/further.toml"));
+    for stated in &mut all {
+        stated.is_further = true;
+    }
+    all
 }
 
 /// The claims on the protocols since.
@@ -262,6 +276,25 @@ mod tests {
             assert!(has_year, "{}: {}", one.id, one.provenance);
         }
         assert!(claims().iter().all(|one| one.doc != SINCE));
+    }
+
+    #[test]
+    fn every_further_claim_quotes_its_document_and_continues_its_numbers() {
+        let known = claims();
+        let all = further();
+        let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(ids, ["ja-10", "w3-10", "w3-11", "mo-06"]);
+        for one in &all {
+            let of_document: Vec<&Stated> = known.iter().filter(|other| other.doc == one.doc).collect();
+            let is_next = |other: &&Stated| other.id[..3] == one.id[..3] && other.id < one.id;
+            assert!(
+                !of_document.is_empty() && of_document.iter().all(is_next),
+                "{}",
+                one.id
+            );
+            assert!(one.is_further && one.check.contains('"'), "{}", one.id);
+        }
+        assert!(!known.iter().chain(&since()).any(|one| one.is_further));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod causes;
 mod decision;
 mod view;
 
-use crate::document::{SINCE, Stated, cells, claims, since};
+use crate::document::{SINCE, Stated, cells, claims, further, since};
 use crate::observation::{Observations, World};
 use crate::plan::{Claim, Plan, Size, Unit};
 use crate::record::{OTHERS_MAX_PCT, Record, Status};
@@ -83,6 +83,9 @@ pub struct Entry {
     pub id: String,
     /// Number of the document, `000` to `004`, or [`SINCE`].
     pub document: String,
+    /// Whether it is one of the documents' further claims.
+    #[serde(rename = "further")]
+    pub is_further: bool,
     /// Study that judges the claim; `None` if no selected plan names it.
     pub study: Option<String>,
     /// Statement of the claim.
@@ -202,6 +205,7 @@ impl Study {
         Entry {
             id: stated.id.clone(),
             document: stated.doc.clone(),
+            is_further: stated.is_further,
             study: Some(self.name.clone()),
             claim: stated.claim.clone(),
             check: evidence(stated),
@@ -455,12 +459,13 @@ fn evidence(stated: &Stated) -> String {
     }
 }
 
-/// The verdicts of all claims of the five documents, from these studies, and those on the protocols since, if their
-/// study is among these. Without a study of a document, only the latter.
+/// The verdicts of all claims of the five documents, from these studies, then of their further claims, and those on the
+/// protocols since, if their study is among these. Without a study of a document, only the latter.
 pub fn ledger(studies: &[Study]) -> Vec<Entry> {
     let mut all = Vec::new();
     if studies.is_empty() || studies.iter().any(|study| !study.is_since()) {
         all.extend(claims());
+        all.extend(further());
     }
     if studies.iter().any(Study::is_since) {
         all.extend(since());
@@ -474,6 +479,7 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
             judged.unwrap_or_else(|| Entry {
                 id: stated.id.clone(),
                 document: stated.doc.clone(),
+                is_further: stated.is_further,
                 study: None,
                 claim: stated.claim.clone(),
                 check: evidence(stated),
@@ -492,9 +498,31 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
         .collect()
 }
 
-/// The claims of the five documents, and those on the protocols since: they are counted apart.
-pub fn apart(ledger: &[Entry]) -> (Vec<&Entry>, Vec<&Entry>) {
-    ledger.iter().partition(|entry| !entry.is_since())
+/// The claims of a ledger in the sets that are counted apart.
+#[derive(Clone, Debug, Default)]
+pub struct Sets<'l> {
+    /// The 41 claims of the five documents.
+    pub documents: Vec<&'l Entry>,
+    /// Further claims of the five documents.
+    pub further: Vec<&'l Entry>,
+    /// The claims on the protocols since.
+    pub since: Vec<&'l Entry>,
+}
+
+/// The sets of a ledger.
+pub fn apart(ledger: &[Entry]) -> Sets<'_> {
+    let mut sets = Sets::default();
+    for entry in ledger {
+        let set = if entry.is_since() {
+            &mut sets.since
+        } else if entry.is_further {
+            &mut sets.further
+        } else {
+            &mut sets.documents
+        };
+        set.push(entry);
+    }
+    sets
 }
 
 /// Number of claims by verdict, in the order of [`Verdict::ALL`].

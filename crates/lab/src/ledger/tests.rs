@@ -1,6 +1,7 @@
 //! Verdicts of a small study, by what its runs measured.
 
 use super::*;
+use crate::observation::Observation;
 use crate::plan::EMBEDDED;
 use crate::record::tests::head;
 
@@ -306,14 +307,169 @@ fn what_nobody_measures_is_not_judged_and_says_why() {
 #[test]
 fn the_ledger_has_every_claim_once() {
     let ledger = ledger(&[]);
-    assert_eq!(ledger.len(), 41);
-    assert_eq!(
-        counts(&apart(&ledger).0)
-            .iter()
-            .map(|(_, count)| count)
-            .sum::<usize>(),
-        41
-    );
+    assert_eq!(ledger.len(), 45);
+    let sets = apart(&ledger);
+    let count = |entries: &[&Entry]| counts(entries).iter().map(|(_, count)| count).sum::<usize>();
+    assert_eq!((count(&sets.documents), count(&sets.further)), (41, 4));
+    assert!(sets.since.is_empty());
+}
+
+/// A number of a study: its world, measure, labels such as `server=jaws clients=42`, and value.
+type Number = (World, &'static str, String, f64);
+
+/// An entry of an embedded study whose runs gave these numbers.
+fn entry_with(study: usize, id: &str, numbers: Vec<Number>) -> Entry {
+    let (name, text) = EMBEDDED[study];
+    let plan = Plan::parse(name, text).expect("a plan");
+    let mut study = Study::new(name, text, plan, BTreeMap::new()).expect("a study");
+    for (world, measure, labels, value) in numbers {
+        let pair = |label: &str| {
+            let (name, value) = label.split_once('=').expect("a label");
+            (name.to_owned(), value.to_owned())
+        };
+        study.known.push(Observation {
+            world,
+            measure: measure.to_owned(),
+            labels: labels.split(' ').map(pair).collect(),
+            value,
+            source: "run".to_owned(),
+        });
+    }
+    let ledger = ledger(&[study]);
+    ledger.into_iter().find(|entry| entry.id == id).expect("a claim")
+}
+
+#[test]
+fn jaws_is_ahead_under_heavy_load_and_enterprise_under_light_load() {
+    for (heavy, light, wanted) in [
+        (110.0, 20.0, Verdict::Reproduced),
+        (100.0, 20.0, Verdict::NotReproduced),
+        (110.0, 30.0, Verdict::NotReproduced),
+    ] {
+        let of = |server: &str, clients: &str, value: f64| -> Number {
+            let labels = format!("server={server} clients={clients}");
+            (World::Measured, "mbit", labels, value)
+        };
+        let numbers = vec![
+            of("jaws", "42", heavy),
+            of("enterprise", "42", 100.0),
+            of("jaws", "1", light),
+            of("enterprise", "1", 25.0),
+        ];
+        let entry = entry_with(3, "ja-10", numbers);
+        assert_eq!(entry.verdict, wanted, "{heavy} {light}: {}", entry.reason);
+        assert!(entry.is_further, "{entry:?}");
+    }
+}
+
+/// Numbers of a page over the LAN and the WAN: of HTTP/1.0, and of pipelined HTTP/1.1 by network.
+fn visits(world: World, measure: &'static str, http10: f64, lan: f64, wan: f64) -> Vec<Number> {
+    let mut all = Vec::new();
+    for (network, pipelined) in [("lan", lan), ("wan", wan)] {
+        for test in ["first_time", "cache_validation"] {
+            for (mode, value) in [("http10", http10), ("pipelined", pipelined)] {
+                let labels = format!("server=Weir network={network} test={test} mode={mode}");
+                all.push((world, measure, labels, value));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn pipelining_is_faster_in_every_network_or_the_claim_fails() {
+    for (lan, wanted) in [
+        (0.7, Verdict::Reproduced),
+        (0.95, Verdict::NotReproduced),
+        (1.1, Verdict::NotReproduced),
+    ] {
+        let entry = entry_with(0, "w3-10", visits(World::Measured, "seconds", 1.0, lan, 0.5));
+        assert_eq!(entry.verdict, wanted, "{lan}: {}", entry.reason);
+        // The rule holds for the numbers that the document printed, which have no HTTP/1.0 over the modem.
+        let published = &entry.views[&World::Published];
+        assert_eq!(published.holds, Some(true), "{:?}", published.rules);
+        assert!(
+            published.rules[0].starts_with("8 of 8; "),
+            "{:?}",
+            published.rules
+        );
+    }
+    // A modem decides, too, if it was measured.
+    let mut numbers = visits(World::Measured, "seconds", 1.0, 0.7, 0.5);
+    for (mode, value) in [("http10", 60.0), ("pipelined", 61.0)] {
+        let labels = format!("server=Weir network=ppp test=first_time mode={mode}");
+        numbers.push((World::Measured, "seconds", labels, value));
+    }
+    let entry = entry_with(0, "w3-10", numbers);
+    assert_eq!(entry.verdict, Verdict::NotReproduced, "{}", entry.reason);
+    // The simulation is fitted to these seconds: it is shown, and decides nothing.
+    let entry = entry_with(0, "w3-10", visits(World::Simulated, "seconds", 1.0, 0.7, 0.5));
+    assert_eq!(entry.views[&World::Simulated].holds, Some(true));
+    assert_eq!(entry.verdict, Verdict::NotJudged, "{}", entry.reason);
+}
+
+#[test]
+fn pipelined_packets_are_larger_and_more_in_a_connection() {
+    for (packets, wanted) in [(180.0, Verdict::Reproduced), (400.0, Verdict::NotReproduced)] {
+        let numbers = [
+            visits(World::Measured, "packets", 500.0, packets, packets),
+            visits(World::Measured, "bytes", 200_000.0, 190_000.0, 190_000.0),
+            visits(World::Measured, "connections", 43.0, 1.0, 1.0),
+        ];
+        let entry = entry_with(0, "w3-11", numbers.concat());
+        assert_eq!(entry.verdict, wanted, "{packets}: {}", entry.reason);
+        // Roughly doubled, by the recalled rows of a first visit. They have no connections.
+        let published = &entry.views[&World::Published];
+        let (least, _) = published.range.expect("a range");
+        assert!((2.1..2.2).contains(&least), "{least}");
+        assert_eq!((published.met[0], published.holds), (Some(true), None));
+    }
+}
+
+#[test]
+fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
+    for (last, wanted) in [(90.0, Verdict::Reproduced), (45.0, Verdict::NotReproduced)] {
+        let of = |users: u32, mean: &str, value: f64| -> Number {
+            let labels = format!("size=12000 users={users} mean={mean} stacks=kernel");
+            (World::Measured, "experiment", labels, value)
+        };
+        let numbers = vec![
+            of(1, "turnaround", 11.8),
+            of(5, "turnaround", 50.0),
+            of(5, "waiting", 40.0),
+            of(10, "turnaround", 100.0),
+            of(10, "waiting", last),
+        ];
+        let entry = entry_with(4, "mo-06", numbers);
+        assert_eq!(entry.verdict, wanted, "{last}: {}", entry.reason);
+        assert_eq!(
+            entry.reason.contains("Supposed, not tested: "),
+            wanted == Verdict::NotReproduced,
+            "{}",
+            entry.reason
+        );
+    }
+}
+
+/// Apache itself stands beside its preset where a rule is about one server.
+#[test]
+fn apache_itself_decides_what_the_document_says_of_apache() {
+    for (of_preset, of_apache, is_met) in [(60.0, 60.0, true), (60.0, 20.0, false), (20.0, 60.0, false)] {
+        let of = |server: &str, task: &str, value: f64| -> Number {
+            let labels = format!("server={server} task={task}");
+            (World::Measured, "percent", labels, value)
+        };
+        let numbers = vec![
+            of("apache-1.3", "context_switching", of_preset),
+            of("apache-1.3", "writing_files", 40.0),
+            of("apache-prefork", "context_switching", of_apache),
+            of("apache-prefork", "writing_files", 40.0),
+            of("phttpd", "synchronization", 50.0),
+        ];
+        let entry = entry_with(3, "ja-04", numbers);
+        let view = &entry.views[&World::Measured];
+        assert_eq!(view.met, [Some(is_met), Some(true)], "{:?}", view.rules);
+    }
 }
 
 #[test]
@@ -345,9 +501,12 @@ fn the_protocols_since_are_judged_only_with_their_study_and_counted_apart() {
         BTreeMap::new(),
     );
     let both = ledger(&[qos.expect("a study"), study()]);
-    let (documents, since) = apart(&both);
-    assert_eq!((documents.len(), since.len()), (41, 17));
-    assert!(counts(&since).contains(&(Verdict::NotJudged, 17)));
+    let sets = apart(&both);
+    assert_eq!(
+        (sets.documents.len(), sets.further.len(), sets.since.len()),
+        (41, 4, 17)
+    );
+    assert!(counts(&sets.since).contains(&(Verdict::NotJudged, 17)));
 }
 
 /// Declared kinds keep their verdict at the bound; a number at its bound is borderline; one clear of it is not.

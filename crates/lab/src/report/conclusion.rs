@@ -6,9 +6,18 @@ use crate::observation::World;
 /// At most this many sentences.
 pub(super) const SENTENCES_MAX: usize = 6;
 
-/// The sentences, from the claims of this study.
+/// The sentences, from the claims of this study. The first counts them, and further ones apart.
 pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
-    let mut all = vec![count(entries, study.is_since())];
+    let (further, others): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().copied().partition(|entry| entry.is_further);
+    let mut counted = Vec::new();
+    if further.is_empty() || !others.is_empty() {
+        counted.push(count(&others, study.is_since(), ""));
+    }
+    if further.iter().any(|entry| is_tested(entry)) {
+        counted.push(count(&further, study.is_since(), "further "));
+    }
+    let mut all = vec![counted.join(" ")];
     let mut undecided: Vec<&str> = Vec::new();
     for one in &study.plan.conclusions {
         let claims: Vec<&&Entry> = entries
@@ -85,11 +94,16 @@ fn all_hold(claims: &[&&Entry], holds: fn(&Entry) -> Option<bool>) -> Option<boo
     }
 }
 
-/// How many claims hold then and now. The simulation of the protocols since is of today: its claims are counted apart.
-fn count(entries: &[&Entry], is_since: bool) -> String {
-    let is_tested = |entry: &&Entry| entry.views.keys().any(|world| *world != World::Published);
-    if !entries.iter().any(is_tested) {
-        return format!("No run has tested these {} claims yet.", entries.len());
+/// Whether it has a number that no document printed.
+fn is_tested(entry: &Entry) -> bool {
+    entry.views.keys().any(|world| *world != World::Published)
+}
+
+/// How many claims of a `kind`, such as `further `, hold then and now. The simulation of the protocols since is of today: its
+/// claims are counted apart.
+fn count(entries: &[&Entry], is_since: bool, kind: &str) -> String {
+    if !entries.iter().any(|entry| is_tested(entry)) {
+        return format!("No run has tested these {} {kind}claims yet.", entries.len());
     }
     // By construction or by presumption, a claim holds whatever the results are.
     let is_evidence = |entry: &&&Entry| !matches!(entry.verdict, Verdict::Identity | Verdict::Assumed);
@@ -119,8 +133,9 @@ fn count(entries: &[&Entry], is_since: bool) -> String {
             ),
         };
         return format!(
-            "Of {} claims, {} on this machine{simulated}{rest}.",
+            "Of {} {kind}{}, {} on this machine{simulated}{rest}.",
             entries.len(),
+            plural(entries.len()),
             hold(number(now))
         );
     }
@@ -141,10 +156,18 @@ fn count(entries: &[&Entry], is_since: bool) -> String {
         "by the document's formulas"
     };
     format!(
-        "Of {} claims, {} {then_place}{now}{rest}.",
+        "Of {} {kind}{}, {} {then_place}{now}{rest}.",
         entries.len(),
+        plural(entries.len()),
         hold(number(then))
     )
+}
+
+fn plural(count: usize) -> &'static str {
+    match count {
+        1 => "claim",
+        _ => "claims",
+    }
 }
 
 fn hold(count: usize) -> String {

@@ -3,10 +3,10 @@
 
 use super::table::{Layout, layout};
 use super::{
-    BASES, COUNTERFACTUALS, Material, RECALLED_MEANS, Raw, SINCE_MEANS, SPREADS, assumptions, cells,
-    conclusion, environments, grid, machine, named_pictures, others, picture, tally, title,
+    BASES, COUNTERFACTUALS, FURTHER_MEANS, Material, RECALLED_MEANS, Raw, SINCE_MEANS, SPREADS, assumptions,
+    cells, conclusion, environments, further, grid, machine, named_pictures, others, picture, tally, title,
 };
-use crate::ledger::{Entry, Study, apart, counts};
+use crate::ledger::{Entry, Sets, Study, apart, counts};
 use crate::observation::World;
 use crate::record::{Record, Status};
 use std::fmt::Write;
@@ -26,9 +26,16 @@ pub fn text(material: &Material<'_>) -> String {
     if let Some(sentence) = others(material) {
         let _ = writeln!(text, "{sentence}\n");
     }
-    let (documents, since) = apart(material.ledger);
+    let Sets {
+        documents,
+        further: added,
+        since,
+    } = apart(material.ledger);
     if !documents.is_empty() {
         tallied(&mut text, &documents);
+    }
+    if let Some(sentence) = further(&added) {
+        let _ = writeln!(text, "\n{sentence}.");
     }
     if !since.is_empty() {
         let _ = writeln!(text, "\nThe protocols since:\n");
@@ -37,6 +44,14 @@ pub fn text(material: &Material<'_>) -> String {
     text.push_str("\n![Verdicts by document](pictures/ledger.svg)\n");
     if !documents.is_empty() {
         ledger(&mut text, &documents);
+    }
+    if !added.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n## Further claims of the documents: {}\n\n{FURTHER_MEANS}",
+            added.len()
+        );
+        ledger(&mut text, &added);
     }
     if !since.is_empty() {
         let _ = writeln!(

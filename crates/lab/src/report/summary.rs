@@ -1,7 +1,7 @@
 //! The parts of a study small enough to commit beside its report: a table of its runs, a table of the numbers read
 //! from them, and the lines that a README quotes. Decides their columns.
 
-use super::{Material, counted};
+use super::{Material, counted, further};
 use crate::ledger::{Study, apart};
 
 /// All runs as CSV (RFC 4180): commands, status, disturbance. Times are in seconds, shares in percent.
@@ -84,16 +84,21 @@ pub fn values_csv(study: &Study) -> String {
 /// Markdown for a file one level above `docs/report`: the number of claims by verdict, program, date, machine and
 /// picture.
 pub fn snippet(material: &Material<'_>) -> String {
-    let (documents, since) = apart(material.ledger);
+    let sets = apart(material.ledger);
     let mut sentences = Vec::new();
-    if !documents.is_empty() {
-        sentences.push(format!("Of {} claims: {}", documents.len(), counted(&documents)));
+    if !sets.documents.is_empty() {
+        sentences.push(format!(
+            "Of {} claims: {}",
+            sets.documents.len(),
+            counted(&sets.documents)
+        ));
     }
-    if !since.is_empty() {
+    sentences.extend(further(&sets.further));
+    if !sets.since.is_empty() {
         sentences.push(format!(
             "Of {} claims on the protocols since: {}",
-            since.len(),
-            counted(&since)
+            sets.since.len(),
+            counted(&sets.since)
         ));
     }
     format!(

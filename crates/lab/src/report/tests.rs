@@ -134,7 +134,7 @@ fn the_page_has_printed_numbers_ours_links_and_nothing_from_outside() {
     );
     let json = json(&material);
     assert_eq!(json["verdicts"]["reproduced"], 2);
-    assert_eq!(json["ledger"].as_array().map(Vec::len), Some(41));
+    assert_eq!(json["ledger"].as_array().map(Vec::len), Some(45));
 }
 
 #[test]
@@ -214,7 +214,9 @@ fn what_is_committed_has_every_run_and_number_and_links_to_tables() {
     );
     let snippet = snippet(&material);
     assert!(
-        snippet.starts_with("Of 41 claims: 2 reproduced; 39 not judged (weir 0"),
+        snippet.starts_with(
+            "Of 41 claims: 2 reproduced; 39 not judged. Of 4 further claims of the documents: 4 not judged (weir 0"
+        ),
         "{snippet}"
     );
 }
@@ -414,8 +416,71 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
         .collect();
     assert!(places.is_sorted(), "{places:?}");
     assert!(snippet(&material_both).starts_with(
-        "Of 41 claims: 2 reproduced; 39 not judged. Of 17 claims on the protocols since: 17 not judged (weir 0"
+        "Of 41 claims: 2 reproduced; 39 not judged. Of 4 further claims of the documents: 4 not judged. Of 17 claims on the \
+         protocols since: 17 not judged (weir 0"
     ));
+}
+
+#[test]
+fn further_claims_are_counted_apart_from_the_41() {
+    let further = r#"[[claim]]
+id = "w3-10"
+rules = ["packets{mode=http10,test=first_time} / packets{mode=pipelined,test=first_time} >= 2"]
+[[picture]]"#;
+    let text = PLAN.replacen("[[picture]]", further, 1);
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let studies = [Study::new("small", &text, plan, study().records).expect("a study")];
+    let of_all = ledger(&studies);
+    let with = material(&studies, &of_all, Raw::Files);
+    let counted = "Of 4 further claims of the documents: 1 reproduced; 3 not judged";
+    assert!(snippet(&with).starts_with(&format!("Of 41 claims: 2 reproduced; 39 not judged. {counted} (")));
+    let json = json(&with);
+    assert_eq!(json["verdicts"]["reproduced"], 2);
+    assert_eq!(json["verdicts_further"]["reproduced"], 1);
+    let markdown = super::text(&with);
+    assert!(
+        markdown.starts_with("# Five documents, 41 claims\n"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains(&format!("- not judged: 39\n\n{counted}.\n")),
+        "{markdown}"
+    );
+    let table = markdown
+        .find("## Further claims of the documents: 4\n")
+        .expect("a table of their own");
+    assert!(markdown.find("| w3-10 |").expect("a row") > table, "{markdown}");
+    // On the first page, a fold has them; on the page of the document, a card.
+    let all = pages(&with);
+    let overview = &all[0].1;
+    let fold = overview
+        .find(&format!("<details><summary>{counted}</summary>"))
+        .expect("a fold");
+    assert!(
+        overview.find("small.html#w3-10").expect("a row") > fold,
+        "{overview}"
+    );
+    assert!(overview.contains("Of 2 claims, ") && overview.contains("Of 1 further claim, "));
+    let page = &all[1].1;
+    assert!(
+        page.contains("<a href=\"#w3-10\">w3-10</a> <span>further claim</span> <span class=\"verdict yes\">")
+    );
+    assert_eq!(page.matches("further claim</span>").count(), 1);
+    let entries: Vec<&Entry> = of_all.iter().filter(|entry| entry.study.is_some()).collect();
+    assert_eq!(
+        conclusion::sentences(&studies[0], &entries),
+        [
+            "Of 2 claims, 0 hold by the document's formulas and 2 on this machine now. Of 1 further claim, 0 hold by the \
+             document's formulas and 1 on this machine now."
+        ]
+    );
+    // The bars of the verdicts do not have them.
+    let without = [study()];
+    let of_others = ledger(&without);
+    assert_eq!(
+        verdicts(&with),
+        verdicts(&material(&without, &of_others, Raw::Files))
+    );
 }
 
 /// What is simulated for the protocols since is of today: no report calls it then.

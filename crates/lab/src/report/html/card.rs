@@ -15,12 +15,17 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
     // Writing to a String cannot fail, here and below.
     let _ = write!(
         html,
-        "<article class=\"card\" id=\"{0}\"><p class=\"top\"><a href=\"#{0}\">{0}</a> <span class=\"verdict {1}\">{2}</span></p>\
+        "<article class=\"card\" id=\"{0}\"><p class=\"top\"><a href=\"#{0}\">{0}</a> {4}<span class=\"verdict {1}\">{2}</span></p>\
          <p class=\"claim\">{3}</p><p class=\"worlds\">",
         escape(&entry.id),
         class(entry.verdict),
         entry.verdict.name(),
-        escape(&entry.claim)
+        escape(&entry.claim),
+        if entry.is_further {
+            "<span>further claim</span> "
+        } else {
+            ""
+        }
     );
     for world in World::ALL {
         if let Some(text) = value(entry, world) {

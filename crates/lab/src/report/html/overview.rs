@@ -1,10 +1,12 @@
-//! The first page of the report: every claim in one line, then and now. The claims on the protocols since follow the
-//! five documents, apart.
+//! The first page of the report: every claim in one line, then and now. Further claims of the five documents follow
+//! them, folded, and then the claims on the protocols since, apart.
 
 use super::{FOOT, class, entries, escape, file, head, named, value};
-use crate::ledger::{Entry, Study, apart, counts};
+use crate::ledger::{Entry, Sets, Study, apart, counts};
 use crate::observation::World;
-use crate::report::{Material, SINCE_MEANS, conclusion, counted, machine, others, title};
+use crate::report::{
+    FURTHER_MEANS, Material, SINCE_MEANS, conclusion, counted, further, machine, others, title,
+};
 use std::fmt::Write;
 
 const LEGEND: &str = "<p class=\"small legend\">✓ all rules of the claim hold in this world, ✗ at least one does not, · the \
@@ -17,7 +19,11 @@ const LEGEND_SINCE: &str = "<p class=\"small legend\">✓ all rules of the claim
 
 /// The page.
 pub(super) fn page(material: &Material<'_>) -> String {
-    let (documents, since) = apart(material.ledger);
+    let Sets {
+        documents,
+        further: added,
+        since,
+    } = apart(material.ledger);
     let title = title(material);
     let mut html = head(&title);
     let lead = match documents.is_empty() {
@@ -50,7 +56,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
     if !documents.is_empty() {
         counted_list(&mut html, &documents);
         html.push_str(LEGEND);
-        table(&mut html, material, of(false));
+        table(&mut html, material, of(false), false);
         let unselected = documents.iter().filter(|entry| entry.study.is_none()).count();
         if unselected > 0 {
             let _ = write!(
@@ -59,10 +65,19 @@ pub(super) fn page(material: &Material<'_>) -> String {
             );
         }
     }
+    if let Some(sentence) = further(&added) {
+        let _ = writeln!(
+            html,
+            "<details><summary>{}</summary><p>{FURTHER_MEANS}</p>",
+            escape(&sentence)
+        );
+        table(&mut html, material, of(false), true);
+        html.push_str("</details>");
+    }
     if !since.is_empty() && documents.is_empty() {
         counted_list(&mut html, &since);
         html.push_str(LEGEND_SINCE);
-        table(&mut html, material, of(true));
+        table(&mut html, material, of(true), false);
     } else if !since.is_empty() {
         let _ = writeln!(
             html,
@@ -71,7 +86,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
             escape(&counted(&since))
         );
         html.push_str(LEGEND_SINCE);
-        table(&mut html, material, of(true));
+        table(&mut html, material, of(true), false);
         html.push_str("</details>");
     }
     html.push_str(FOOT);
@@ -92,8 +107,13 @@ fn counted_list(html: &mut String, entries: &[&Entry]) {
     html.push_str("</ul>\n");
 }
 
-/// A line for each claim of these studies.
-fn table<'m>(html: &mut String, material: &'m Material<'_>, studies: impl Iterator<Item = &'m Study>) {
+/// A line for each claim of these studies: for each further one, or for each of the others.
+fn table<'m>(
+    html: &mut String,
+    material: &'m Material<'_>,
+    studies: impl Iterator<Item = &'m Study>,
+    is_further: bool,
+) {
     let studies: Vec<&Study> = studies.collect();
     // The simulation of the protocols since is of today.
     let simulated = match studies.iter().all(|study| study.is_since()) {
@@ -105,7 +125,12 @@ fn table<'m>(html: &mut String, material: &'m Material<'_>, studies: impl Iterat
         "<table class=\"overview\"><thead><tr><th class=\"l\">Claim<th>Published<th>{simulated}<th>Aged<th>Now<th class=\"l\">Verdict</tr></thead>",
     );
     for study in studies {
-        let all: Vec<_> = entries(material, study).collect();
+        let all: Vec<_> = entries(material, study)
+            .filter(|entry| entry.is_further == is_further)
+            .collect();
+        if is_further && all.is_empty() {
+            continue;
+        }
         let sentence = conclusion::sentences(study, &all);
         let _ = writeln!(
             html,
