@@ -249,12 +249,12 @@ impl Study {
             Verdict::Reproduced | Verdict::AgedOnly | Verdict::SimulatedOnly
         );
         // A simulation of another time may say what no measurement can fail today.
-        let is_now = is_met && verdict != Verdict::SimulatedOnly;
-        let verdict = if is_now && !claim.identity.is_empty() {
+        let is_then = verdict == Verdict::SimulatedOnly;
+        let verdict = if is_met && !is_then && !claim.identity.is_empty() {
             reason.push_str(&format!(". Identity: {}", claim.identity));
             all_causes.push(format!("Identity: {}", claim.identity));
             Verdict::Identity
-        } else if is_met && !claim.assumed.is_empty() {
+        } else if is_then && !claim.assumed.is_empty() {
             reason.push_str(&format!(". Assumed: {}", claim.assumed));
             all_causes.push(format!("Assumed: {}", claim.assumed));
             Verdict::Assumed
