@@ -665,11 +665,18 @@ impl dial::Crew for Crew {
     }
 
     fn handle(&mut self, line: u32, happened: Happened<'_>, port: &mut Port, now: Instant) {
+        // What was pending at the end is counted. A driver reports the other events of that turn, too.
+        if port.is_ended() {
+            return;
+        }
         self.happened(line, happened, port, now);
         self.flush(port);
     }
 
     fn stop(&mut self, port: &mut Port, now: Instant) {
+        if port.is_ended() {
+            return;
+        }
         self.end(port, now);
         self.flush(port);
     }

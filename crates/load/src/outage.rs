@@ -90,7 +90,7 @@ pub fn longest(record: &Record, measured: Duration, stall_max: Duration) -> Opti
             let usual = bytes_per_s * whole.len() as f64;
             long > stall_max && sum(seconds, whole, |second| second.received) as f64 <= usual * TRICKLE_MAX
         };
-        (counts && long.as_secs_f64() > LONGER * usually(seconds, stretch)).then_some(Outage {
+        (counts && long.as_secs_f64() > LONGER * usually(seconds, stretch, measured)).then_some(Outage {
             from: stretch.from,
             until: stretch.until,
             failed,
@@ -108,7 +108,8 @@ pub fn silent_end(record: &Record, measured: Duration) -> Option<Outage> {
     let failed = failed_in(seconds, &stretch);
     let rest = (measured.as_secs_f64() - long).max(1e-3);
     let files_per_s = record.files_in_time as f64 / rest;
-    let is_told = failed > 0 && files_per_s * long >= EXPECTED_TOLD && long > usually(seconds, &stretch);
+    let is_told =
+        failed > 0 && files_per_s * long >= EXPECTED_TOLD && long > usually(seconds, &stretch, measured);
     is_told.then_some(Outage {
         from: stretch.from,
         until: stretch.until,
@@ -176,11 +177,16 @@ fn sum(seconds: &[Second], range: Range<usize>, of: impl Fn(&Second) -> u64) -> 
 
 /// 90th percentile of response times in seconds outside the gap, in seconds: responses that the gap delayed complete at
 /// its end. If there are no other responses, the median of all.
-fn usually(seconds: &[Second], stretch: &Stretch) -> f64 {
+fn usually(seconds: &[Second], stretch: &Stretch, measured: Duration) -> f64 {
+    let mut delayed = stretch.touched();
+    // A gap at the end delays what completes in the second behind the last one, also if that is a part of one.
+    if stretch.until >= measured && measured.subsec_nanos() > 0 {
+        delayed.end += 1;
+    }
     let (mut rest, mut all) = (Sparse::default(), Sparse::default());
     for (number, second) in seconds.iter().enumerate() {
         all.merge(&second.response);
-        if !stretch.touched().contains(&number) {
+        if !delayed.contains(&number) {
             rest.merge(&second.response);
         }
     }
@@ -309,6 +315,18 @@ mod tests {
         // In runs of ten seconds and more, the minimum is one second.
         let found = |at| longest(&killed(2, 1, at, 20_000), ms(20_000), STALL_MAX);
         assert!(found(18_900).is_some() && found(19_100).is_none());
+    }
+
+    /// Responses that the end of a short run delays are no measure of its other responses.
+    #[test]
+    fn what_completes_after_half_a_second_does_not_hide_its_outage() {
+        let mut record = run((0..100).step_by(2), 1, 4, 500);
+        record.fail(1, ms(5), Instant::ZERO + ms(200), Instant::ZERO);
+        for _ in 0..4 {
+            record.respond(ms(450), Instant::ZERO + ms(1000), Instant::ZERO);
+        }
+        record.settle();
+        check(&record, 500, Some((98, 500)));
     }
 
     #[test]

@@ -273,7 +273,7 @@ pub struct Record {
     pub files_failed: u64,
     /// Content bytes of completed files.
     pub bytes: u64,
-    /// Content bytes of those files.
+    /// Content bytes of `files_in_time`.
     pub bytes_in_time: u64,
     /// All bytes received, headers included.
     pub bytes_received: u64,

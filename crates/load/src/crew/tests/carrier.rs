@@ -407,7 +407,8 @@ fn a_timeout_counts_from_the_begin_of_its_own_request() {
         assert_eq!(record.count(Trouble::Timeout), record.files_failed, "{name}");
         assert!(record.files_failed >= 6, "{name}: {}", record.files_failed);
         assert_eq!((record.files, record.unfinished), (0, 0), "{name}");
-        let soonest = record.failed.quantile(0.0);
+        // The upper end of the lowest bucket: its lower end is below what was recorded.
+        let soonest = record.failed.quantile(0.01);
         assert!(soonest >= Duration::from_millis(500), "{name}: {soonest:?}");
         // A request that waits for another connection has no more time than the others.
         if manners.drops {
