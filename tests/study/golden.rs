@@ -1,5 +1,5 @@
-//! Numbers of simulated arms of the five documents, as a report publishes them: the same on every machine and in every build,
-//! by seed. Decides which arms are compared: short ones of each document. Leaves it to `hosts` and `tcp` why they are so.
+//! Numbers of simulated arms of the five documents, in the form that a report publishes: the same on every machine, by seed.
+//! Decides which arms are compared: short ones of each document. Leaves it to `hosts` and `tcp` why they are so.
 
 use crate::cli::{text, weir};
 use std::fmt::Write as _;
@@ -38,13 +38,13 @@ fn published() -> String {
 }
 
 #[test]
-fn simulated_numbers_are_those_that_were_published() {
+fn simulated_numbers_are_the_same_everywhere() {
     let all = published();
     if all != include_str!("golden.csv") {
         let path = std::env::temp_dir().join("weir-golden.csv");
         fs::write(&path, &all).expect("a file for comparison");
         panic!(
-            "if a simulation changed on purpose, replace tests/study/golden.csv by {} and publish the report anew",
+            "if a simulation changed on purpose, replace tests/study/golden.csv by {}",
             path.display()
         );
     }
