@@ -272,6 +272,10 @@ pub fn error_named(code: u64) -> Option<String> {
         Code::NO_ERROR => return None,
         Code::INTERNAL_ERROR => "an error of its own",
         Code::EXCESSIVE_LOAD => "it finds that this client asks too much of it",
+        // Each is of a single request.
+        Code::REQUEST_REJECTED | Code::REQUEST_CANCELLED | Code::CONNECT_ERROR => {
+            "this client broke no rule of HTTP/3"
+        }
         Code::VERSION_FALLBACK => "it serves this over HTTP/1.1 only; choose another --mode",
         _ => "it says that this client broke the rules of HTTP/3",
     };
@@ -293,6 +297,10 @@ mod tests {
     fn an_error_has_its_name_and_says_whose_fault_it_was() {
         for (code, said) in [
             (Code::INTERNAL_ERROR, "H3_INTERNAL_ERROR (an error of its own)"),
+            (
+                Code::REQUEST_REJECTED,
+                "H3_REQUEST_REJECTED (this client broke no rule of HTTP/3)",
+            ),
             (
                 Code::QPACK_DECOMPRESSION_FAILED,
                 "QPACK_DECOMPRESSION_FAILED (it says that this client broke the rules of HTTP/3)",

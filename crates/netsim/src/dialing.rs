@@ -267,6 +267,7 @@ mod tests {
                 | Told::Skipped(_)
                 | Told::Secured(_)
                 | Told::Refused(_)
+                | Told::Closed(_)
                 | Told::Stream(..)
                 | Told::Stopped(..) => {
                     panic!("nobody asked for that")

@@ -699,6 +699,12 @@ fn named(code: TransportErrorCode) -> Option<String> {
     let fault = match code {
         TransportErrorCode::NO_ERROR => return None,
         TransportErrorCode::INTERNAL_ERROR => "an error of its own",
+        // The second stands for any error of an application, which a server does not name within the handshake (RFC 9000 section
+        // 10.2.3).
+        TransportErrorCode::CONNECTION_REFUSED
+        | TransportErrorCode::APPLICATION_ERROR
+        | TransportErrorCode::AEAD_LIMIT_REACHED
+        | TransportErrorCode::NO_VIABLE_PATH => "this client broke no rule of QUIC",
         _ => "it says that this client broke the rules of QUIC",
     };
     Some(format!("{code:?} ({fault})"))
@@ -709,7 +715,7 @@ fn closed_with(error: &str, reason: &[u8]) -> String {
     let reason: String = String::from_utf8_lossy(reason).chars().take(REASON_MAX).collect();
     let quoted = match reason.is_empty() {
         true => String::new(),
-        false => format!(": \"{}\"", reason.escape_debug()),
+        false => format!(": {reason:?}"),
     };
     format!("the server closed the connection with {error}{quoted}")
 }
@@ -872,6 +878,11 @@ mod tests {
     #[test]
     fn errors_of_the_transport_have_names_and_no_control_characters() {
         assert_eq!(named(TransportErrorCode::NO_ERROR), None);
+        let error = named(TransportErrorCode::APPLICATION_ERROR).expect("an error");
+        assert_eq!(
+            closed_with(&error, b"it's full"),
+            "the server closed the connection with APPLICATION_ERROR (this client broke no rule of QUIC): \"it's full\""
+        );
         let error = named(TransportErrorCode::FLOW_CONTROL_ERROR).expect("an error");
         assert_eq!(
             closed_with(&error, b"too \x1b[1mmuch"),

@@ -1,5 +1,6 @@
 //! HTTP/3 sessions alone, over a transport in memory: a known request gets its stored response again, with the same bytes,
-//! counts and log lines as from a lookup. What clients see over QUIC, `tests/serve/http3` and `tests/serve/proxy_http3` test.
+//! counts and log lines as from a lookup. Also since when a connection is idle, and how it ends. What clients see over QUIC,
+//! `tests/serve/http3` and `tests/serve/proxy_http3` test.
 
 use super::Http3;
 use crate::Work;
@@ -137,8 +138,8 @@ impl Client {
         }
     }
 
-    /// Sends a request, which the upstream answers if it gets it. Returns whether it does.
-    fn get(&mut self, (path, fields): (&str, &[(&str, &str)])) -> bool {
+    /// Sends a request. Returns its stream.
+    fn ask(&mut self, (path, fields): (&str, &[(&str, &str)])) -> u64 {
         let mut section = Vec::new();
         block::begin(&mut section);
         let always = [
@@ -160,6 +161,12 @@ impl Client {
         self.asked.clear();
         self.event(Event::Opened(stream));
         self.event(Event::Readable(stream));
+        stream
+    }
+
+    /// Sends a request, which the upstream answers if it gets it. Returns whether it does.
+    fn get(&mut self, request: (&str, &[(&str, &str)])) -> bool {
+        let (path, stream) = (request.0, self.ask(request));
         let dialed = self.asked.first().map(|(ticket, _)| *ticket);
         if let Some(ticket) = dialed {
             self.event(Event::Peer(ticket, PeerEvent::Connected));
@@ -203,7 +210,8 @@ fn response(path: &str) -> Vec<u8> {
 /// Without GOAWAY, a client cannot tell whether a request that crosses the close was processed (RFC 9114 section 5.2).
 #[test]
 fn goaway_names_the_requests_that_were_taken_before_a_connection_is_closed() {
-    let ends: [(&str, fn(&mut Client), Duration); 4] = [
+    type End = fn(&mut Client);
+    let ends: [(&str, End, Duration); 4] = [
         ("idle", Client::wait_for_deadline, LAST_WORDS),
         (
             "idle",
@@ -240,6 +248,10 @@ fn goaway_names_the_requests_that_were_taken_before_a_connection_is_closed() {
             Some(client.rig.now + patience),
             "{why:?}"
         );
+        // A request that crosses it is not taken.
+        let late = client.ask(ASKED[0]);
+        assert!(!client.wire.sent.contains_key(&late), "{why:?}");
+        assert_eq!(client.rig.cx.counters.http3_requests().get(), 1, "{why:?}");
         client.wait_for_deadline();
         // H3_NO_ERROR.
         assert_eq!(client.wire.closed, Some((0x100, why.to_owned())));
