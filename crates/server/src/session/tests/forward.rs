@@ -167,6 +167,29 @@ fn only_the_response_ends_the_time_to_its_first_byte() {
     assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
 }
 
+/// Before a slow page, an upstream may send 103 (Early Hints).
+#[test]
+fn an_interim_response_shortens_no_timeout() {
+    let mut rig = Rig::with(|config| {
+        rule(config);
+        config.proxy[0].first_byte_timeout = Duration::from_secs(100);
+        config.proxy[0].idle_timeout = Duration::from_secs(10);
+    });
+    rig.send(b"GET /api/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    for secs in [1, 95] {
+        rig.wait(Duration::from_secs(secs));
+        rig.upstream(ticket, PeerEvent::Bytes(b"HTTP/1.1 103 Early Hints\r\n\r\n"));
+    }
+    // Ten seconds after the last one.
+    rig.wait(Duration::from_secs(9));
+    assert!(!rig.text().contains(" 504 "), "{}", rig.text());
+    rig.wait(Duration::from_secs(2));
+    assert!(rig.text().contains("HTTP/1.1 504 "), "{}", rig.text());
+}
+
 /// A recipient may merge trailers into the head.
 #[test]
 fn trailers_replace_no_field_of_the_head() {
