@@ -140,6 +140,30 @@ fn a_page_waits_for_the_interim_response_before_it() {
     assert_eq!((rig.end, rig.text().as_str()), (End::Closed, ""));
 }
 
+/// The client is gone before it could be told.
+#[test]
+fn a_failure_counts_although_nobody_takes_its_page() {
+    let mut rig = Rig::with(|config| {
+        let upstreams = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
+        let upstreams = upstreams.map(|address| address.parse().unwrap());
+        let mut rule = Proxy::new("/api/*".parse().unwrap(), upstreams.to_vec());
+        rule.max_failures = 1;
+        config.proxy.push(rule);
+    });
+    let ejected = |rig: &Rig| {
+        let reports = rig.cx.state.proxies.report();
+        let states = reports[0].upstreams.iter();
+        states.filter(|(_, state)| state.health == "ejected").count()
+    };
+    rig.stalled = true;
+    rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+    rig.hang_up();
+    assert_eq!((ejected(&rig), rig.text().as_str()), (1, ""));
+}
+
 /// A connection of HTTP/2 says more than responses.
 #[test]
 fn only_the_response_ends_the_time_to_its_first_byte() {
