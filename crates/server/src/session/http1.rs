@@ -525,7 +525,7 @@ impl Http1 {
     /// Ends the connection and gives up its output.
     fn abort(&mut self, cx: &mut Cx, cut: Cut, now: Instant) {
         if self.is_forwarding() {
-            self.log_cut(cx);
+            self.log_cut(cx, now);
         }
         let tally = cx.journal.lost(&mut self.slot, cut, now);
         cx.counters.bytes_sent().add(tally.bytes);

@@ -58,9 +58,11 @@ impl Forward {
         if self.link == Link::Open && has_all {
             self.asked.get_or_insert(now);
         }
-        // Error messages of FastCGI and PING of HTTP/2 are no part of the response, so they give it no more time.
-        let awaited = self.asked.filter(|_| self.link == Link::Open && !self.has_heard);
         let rule = &self.route.rule;
+        // Error messages of FastCGI and PING of HTTP/2 are no part of the response, so they give it no more time.
+        let is_awaited = self.link == Link::Open && !self.has_begun();
+        let asked = self.asked.filter(|_| is_awaited);
+        let left = asked.map(|asked| rule.first_byte_timeout.saturating_sub(now.since(asked)));
         match self.link {
             Link::Queued if self.is_collecting() => None,
             Link::Collapsed if self.cached.as_ref().is_some_and(|cached| cached.is_loading()) => {
@@ -82,8 +84,10 @@ impl Forward {
             _ if self.is_sending_down => None,
             // Calls of gRPC may stay open for long, and either side sends when it has something to say.
             _ if self.wants_input() && !self.is_http2() => None,
-            _ => Some(match awaited {
-                Some(asked) => rule.first_byte_timeout.saturating_sub(now.since(asked)),
+            _ => Some(match left {
+                Some(left) if !self.has_heard => left,
+                // An interim response, or a part of the head: it gives the rest more time, never less.
+                Some(left) => left.max(rule.idle_timeout),
                 None => rule.idle_timeout,
             }),
         }

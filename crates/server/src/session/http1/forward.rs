@@ -533,14 +533,17 @@ impl Http1 {
         });
     }
 
-    /// The connection ends while a request is passed on: its response, if it has begun, gets a line.
+    /// The connection ends while a request is passed on: its response, if it has begun, gets a line. An upstream that had failed is
+    /// to blame, although the client took no page.
     #[cold]
-    pub(super) fn log_cut(&mut self, cx: &mut Cx) {
+    pub(super) fn log_cut(&mut self, cx: &mut Cx, now: Instant) {
         let Phase::Forward(passed) = std::mem::replace(&mut self.phase, Phase::Closed) else {
             return;
         };
-        if passed.forward.has_begun() {
-            self.log(cx, &passed);
+        match passed.forward.failed() {
+            _ if passed.forward.has_begun() => self.log(cx, &passed),
+            None | Some(Failed::ClientGone) => {}
+            Some(why) => complain(&passed.forward, path(&passed.head), why, now),
         }
     }
 }

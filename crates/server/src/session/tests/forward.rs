@@ -140,6 +140,30 @@ fn a_page_waits_for_the_interim_response_before_it() {
     assert_eq!((rig.end, rig.text().as_str()), (End::Closed, ""));
 }
 
+/// The client is gone before it could be told.
+#[test]
+fn a_failure_counts_although_nobody_takes_its_page() {
+    let mut rig = Rig::with(|config| {
+        let upstreams = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
+        let upstreams = upstreams.map(|address| address.parse().unwrap());
+        let mut rule = Proxy::new("/api/*".parse().unwrap(), upstreams.to_vec());
+        rule.max_failures = 1;
+        config.proxy.push(rule);
+    });
+    let ejected = |rig: &Rig| {
+        let reports = rig.cx.state.proxies.report();
+        let states = reports[0].upstreams.iter();
+        states.filter(|(_, state)| state.health == "ejected").count()
+    };
+    rig.stalled = true;
+    rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Lost(PeerLoss::Open(104)));
+    rig.hang_up();
+    assert_eq!((ejected(&rig), rig.text().as_str()), (1, ""));
+}
+
 /// A connection of HTTP/2 says more than responses.
 #[test]
 fn only_the_response_ends_the_time_to_its_first_byte() {
@@ -165,6 +189,29 @@ fn only_the_response_ends_the_time_to_its_first_byte() {
     assert_eq!(rig.text(), "");
     rig.wait(Duration::from_secs(4));
     assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
+}
+
+/// Before a slow page, an upstream may send 103 (Early Hints).
+#[test]
+fn an_interim_response_shortens_no_timeout() {
+    let mut rig = Rig::with(|config| {
+        rule(config);
+        config.proxy[0].first_byte_timeout = Duration::from_secs(100);
+        config.proxy[0].idle_timeout = Duration::from_secs(10);
+    });
+    rig.send(b"GET /api/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let ticket = dialed(&mut rig).expect("a connection is asked for");
+    rig.upstream(ticket, PeerEvent::Connected);
+    rig.upstream(ticket, PeerEvent::Sent);
+    for secs in [1, 95] {
+        rig.wait(Duration::from_secs(secs));
+        rig.upstream(ticket, PeerEvent::Bytes(b"HTTP/1.1 103 Early Hints\r\n\r\n"));
+    }
+    // Ten seconds after the last one.
+    rig.wait(Duration::from_secs(9));
+    assert!(!rig.text().contains(" 504 "), "{}", rig.text());
+    rig.wait(Duration::from_secs(2));
+    assert!(rig.text().contains("HTTP/1.1 504 "), "{}", rig.text());
 }
 
 /// A recipient may merge trailers into the head.
