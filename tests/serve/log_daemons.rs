@@ -1,4 +1,4 @@
-//! Logs that go to syslog and to the journal: sockets of the tests stand for the daemons.
+//! Logs that go to syslog and to the journal: sockets of the tests stand for the daemons, and rsyslog for itself.
 
 use crate::serve::process::{Launch, PATIENCE, Strategy, eventually};
 use crate::serve::rights::{USER, skipped};
@@ -8,6 +8,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::Command;
 
 fn tree() -> Tree {
     Tree::with(&[("site/a.txt", "a file"), ("site/b.txt", "b")])
@@ -43,22 +44,19 @@ fn syslog_gets_both_logs(strategy: Strategy) {
     let mut connection = server.connect();
     assert_eq!(connection.get("/a.txt").text(), "a file");
     let line = next("/a.txt", |got| daemon.recv(got));
-    let parts: Vec<&str> = line.splitn(8, ' ').collect();
-    assert_eq!(
-        (parts[0], parts[3], parts[5], parts[6]),
-        ("<30>1", "weir", "access", "-"),
-        "{line}"
-    );
+    let written = line
+        .strip_prefix("<30>weir-access[")
+        .and_then(|rest| rest.split_once("]: "));
+    let (pid, text) = written.unwrap_or_else(|| panic!("{line}"));
     let pids: Vec<String> = server.pids().iter().map(u32::to_string).collect();
-    assert!(pids.contains(&parts[4].to_owned()), "{line}");
+    assert!(pids.contains(&pid.to_owned()), "{line}");
     assert!(
-        parts[7].starts_with("127.0.0.1 - - [") && !parts[7].contains('\n'),
+        text.starts_with("127.0.0.1 - - [") && !text.contains('\n'),
         "{line}"
     );
     server.signal("HUP");
     let line = next("reloaded", |got| daemon.recv(got));
-    let parts: Vec<&str> = line.splitn(8, ' ').collect();
-    assert_eq!((parts[3], parts[5]), ("weir", "server"), "{line}");
+    assert!(line.contains(">weir-server["), "{line}");
     assert!(!server.stderr().contains("reloaded"), "{}", server.stderr());
 }
 
@@ -130,6 +128,60 @@ fn syslog_over_udp_gets_lines() {
         .start();
     assert_eq!(server.connect().get("/a.txt").text(), "a file");
     assert!(next("/a.txt", |got| daemon.recv(got)).starts_with("<30>1 "));
+}
+
+/// What rsyslog takes for program, process, severity and message, over its socket and over UDP.
+#[test]
+fn rsyslog_understands_both_ways() {
+    let Some(program) = ["/usr/sbin/rsyslogd", "/usr/bin/rsyslogd"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())
+    else {
+        eprintln!("skipped: rsyslogd is not installed");
+        return;
+    };
+    let tree = tree();
+    let place = |name: &str| tree.join(name).display().to_string();
+    // It is free now. No other test binds a port of its own choice.
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("a port")
+        .port();
+    let config = format!(
+        "module(load=\"imuxsock\" SysSock.Name=\"{}\")\nmodule(load=\"imudp\")\n\
+         input(type=\"imudp\" address=\"127.0.0.1\" port=\"{port}\")\n\
+         template(name=\"parts\" type=\"string\" string=\"%programname%|%procid%|%syslogseverity%|%msg%\\n\")\n\
+         *.* action(type=\"omfile\" file=\"{}\" template=\"parts\")\n",
+        place("log.sock"),
+        place("written")
+    );
+    std::fs::write(tree.join("rsyslog.conf"), config).expect("a configuration");
+    let mut daemon = Command::new(program)
+        .args(["-n", "-f", &place("rsyslog.conf"), "-i", &place("pid")])
+        .spawn()
+        .expect("rsyslogd starts");
+    eventually("its socket", || tree.join("log.sock").exists().then_some(()));
+    let server = Launch::new(Strategy::LOOPS)
+        .root(&tree.join("site"))
+        .args([
+            format!("--access-log=syslog:{}", place("log.sock")),
+            format!("--server-log=syslog:udp://127.0.0.1:{port}"),
+        ])
+        .start();
+    assert_eq!(server.connect().get("/a.txt").text(), "a file");
+    server.signal("HUP");
+    let lines = eventually("both lines", || {
+        let written = std::fs::read_to_string(tree.join("written")).unwrap_or_default();
+        (written.contains("/a.txt") && written.contains("reloaded")).then_some(written)
+    });
+    daemon.kill().expect("our own daemon");
+    daemon.wait().expect("its end");
+    let pid = server.pids()[0];
+    for (program, part) in [("weir-access", "\"GET /a.txt HTTP/1.1\""), ("weir", "reloaded")] {
+        let wanted = format!("{program}|{pid}|6|");
+        let line = lines.lines().find(|line| line.contains(part)).expect("a line");
+        assert!(line.starts_with(&wanted), "{line}");
+    }
 }
 
 /// While a daemon is away, requests are answered; when it is back, it gets lines again, and the loss is told.

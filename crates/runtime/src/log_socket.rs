@@ -1,5 +1,5 @@
-//! Log lines as datagrams: to a syslog daemon (RFC 5424, over a Unix socket or RFC 5426 over UDP), or to the journal of systemd
-//! in its native protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>).
+//! Log lines as datagrams: to a syslog daemon (over a Unix socket as the C library writes them, or RFC 5424 over UDP, RFC 5426),
+//! or to the journal of systemd in its native protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>).
 //!
 //! Decides how a line is framed and what becomes of a daemon that restarts. Whoever has the lines decides what to do while the
 //! daemon takes none.
@@ -197,7 +197,7 @@ impl fmt::Debug for Fields {
 pub(crate) struct Sender {
     socket: LogSocket,
     fd: OwnedFd,
-    /// This host, as it is named in messages.
+    /// This host, as it is named in messages over UDP.
     host: String,
     /// The kind of the message: `access` or `server`.
     kind: &'static str,
@@ -252,20 +252,25 @@ impl Sender {
         let line = &line[..line.len().min(LINE_MAX)];
         let out = &mut self.datagram;
         out.clear();
-        match self.socket.protocol {
-            Protocol::Syslog => {
-                let priority = FACILITY * 8 + severity as u8;
+        let (priority, pid) = (FACILITY * 8 + severity as u8, std::process::id());
+        match (self.socket.protocol, &self.socket.place) {
+            // Daemons read RFC 5424 from the network only: rsyslog takes its version for the name of the program. They know the
+            // time and the host themselves.
+            (Protocol::Syslog, Place::Unix(_)) => {
+                let _ = write!(out, "<{priority}>{PROGRAM}-{}[{pid}]: ", self.kind);
+                out.extend_from_slice(line);
+            }
+            (Protocol::Syslog, Place::Udp { .. }) => {
                 let _ = write!(
                     out,
-                    "<{priority}>1 {} {} {PROGRAM} {} {} - ",
+                    "<{priority}>1 {} {} {PROGRAM} {pid} {} - ",
                     Timestamp(clock::wall()),
                     self.host,
-                    std::process::id(),
                     self.kind
                 );
                 out.extend_from_slice(line);
             }
-            Protocol::Journal => {
+            (Protocol::Journal, _) => {
                 field(out, "MESSAGE", line);
                 field(out, "PRIORITY", &[b'0' + severity as u8]);
                 field(out, "SYSLOG_IDENTIFIER", PROGRAM.as_bytes());
@@ -414,12 +419,21 @@ mod tests {
 
     #[test]
     fn syslog_gets_a_line_with_its_header() {
-        let got = String::from_utf8(sent("syslog", b"a b", None)).unwrap();
-        let parts: Vec<&str> = got.splitn(8, ' ').collect();
         let pid = std::process::id().to_string();
+        let got = String::from_utf8(sent("syslog", b"a b", None)).unwrap();
+        assert_eq!(got, format!("<28>weir-server[{pid}]: a b"));
+        let daemon = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = format!("syslog:udp://{}", daemon.local_addr().unwrap());
+        let mut sender = Sender::open(socket.parse().unwrap(), "server").unwrap();
+        sender.send(b"a b", Severity::Warning, None).unwrap();
+        let mut got = [0; 1024];
+        let len = daemon.recv(&mut got).unwrap();
+        let got = String::from_utf8_lossy(&got[..len]);
+        let parts: Vec<&str> = got.splitn(8, ' ').collect();
         assert_eq!((parts[0], parts[3], parts[4]), ("<28>1", "weir", &*pid), "{got}");
         assert_eq!(parts[5..], ["server", "-", "a b"], "{got}");
         let long = sent("syslog", &vec![b'x'; LINE_MAX + 1], None);
+        assert!(long.ends_with(b"x"));
         assert_eq!(long.iter().filter(|b| **b == b'x').count(), LINE_MAX);
     }
 
@@ -456,7 +470,7 @@ mod tests {
         sender.send(b"found", Severity::Error, None).unwrap();
         let mut got = [0; 1024];
         let len = daemon.recv(&mut got).unwrap();
-        assert!(got[..len].ends_with(b" - found"));
+        assert!(got[..len].ends_with(b": found"));
     }
 
     #[test]
