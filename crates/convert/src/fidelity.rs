@@ -7,6 +7,7 @@ mod hosts;
 mod mounts;
 mod scripts;
 mod tried;
+mod widened;
 
 use crate::{Conversion, Dialect, Fate, Files, Text, convert};
 

@@ -51,9 +51,7 @@ impl Site {
             ..Access::default()
         };
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
-            let both = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
-            // A password alone is not enough.
-            *rule = Access { any: false, ..both };
+            *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
         }
         let covers_everything = |rule: &Access| matches!(&*rule.path, "*" | "/*");
         if !self.access.iter().any(covers_everything) {
@@ -123,12 +121,14 @@ impl Site {
                 };
                 is_part && covers(&other.path, &rule.path)
             };
-            // With `Satisfy any`, which is inherited, too, its own part is enough.
-            let inherited = rules[at + 1..].iter().find(lacks).filter(|other| !other.any);
+            // With `Satisfy any`, its own part is enough, unless it replaces `Satisfy` with `Allow` and `Deny`.
+            let inherited = rules[at + 1..].iter().find(lacks);
+            let inherited = inherited.filter(|other| !other.any || rule.parts.1);
             if let Some(other) = inherited {
                 let both = rule.and(other).unwrap_or_else(|_| Access::nobody(&rule.path));
                 rules[at] = Access {
                     rank: rule.rank,
+                    any: rule.any && both.any,
                     ..both
                 };
             }
