@@ -157,7 +157,7 @@ pub fn convert(
     client_certificates::apply(&mut server, &main.name, &mut report);
     let has_files = dialect != Dialect::Caddy;
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
-    hsts::apply(&mut server);
+    hsts::apply(&mut server, &main.name, &mut report);
     reopen(&server, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
     logs::note_absent(&server, &mut report);
