@@ -77,9 +77,22 @@ pub(crate) fn convert(
         option.note_all(&fate, report);
     }
     for block in &tree.sites {
-        reading.site(block, report);
+        match block.addresses.iter().any(|name| name.starts_with("&(")) {
+            true => note_route(block, report),
+            false => reading.site(block, report),
+        }
     }
     Ok(reading.assemble(report))
+}
+
+/// Reports a named route. It is no site, and what it checks is not in the result.
+fn note_route(block: &Block, report: &mut Report) {
+    let fate =
+        Fate::missing("the converter reads no named routes; the result denies the paths that `invoke` one");
+    report.add(&block.at, &block.addresses.join(" "), fate.clone());
+    for directive in &block.inner {
+        directive.note_all(&fate, report);
+    }
 }
 
 struct Reading {

@@ -1,6 +1,11 @@
 //! Tests that nobody gets more than from the original server without a word in the report.
 
 use super::decided::{apache, decision};
+use super::{check_fates, converted};
+use crate::Dialect;
+
+/// A user of Caddy's `basic_auth`.
+const USER: &str = "u $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG";
 
 /// Lines of Apache that ask for a password.
 const ASKS: &str = "AuthType Basic\nAuthName x\nAuthUserFile /u\nRequire valid-user";
@@ -27,6 +32,24 @@ fn a_password_does_not_replace_a_network_of_another_section() {
     assert!(
         both.contains("htpasswd") && !both.contains("satisfy"),
         "{both} {}",
+        found.toml
+    );
+}
+
+#[test]
+fn a_named_route_is_no_site_with_its_checks() {
+    let text = format!(
+        "&(guard) {{\nbasic_auth {{\n{USER}\n}}\n}}\n\
+         http://a.test {{\nroot * /srv\nroute /x/* {{\ninvoke guard\nfile_server\n}}\nfile_server\n}}\n"
+    );
+    let found = converted(Dialect::Caddy, &text);
+    assert_eq!(decision(&found, "/x/a"), "deny = [\"all\"]", "{}", found.toml);
+    let why = "the result denies the paths that `invoke`";
+    check_fates(&found, &[(1, "missing", why), (2, "missing", why)]);
+    // No file has its users, and the only site is that of all hosts.
+    assert!(
+        found.files.is_empty() && !found.toml.contains("[[host]]"),
+        "{}",
         found.toml
     );
 }
