@@ -48,6 +48,15 @@ impl Access {
         is_all && self.deny.is_empty() && self.htpasswd.is_none() && self.auth.is_none()
     }
 
+    /// Whether all clients that this rule admits also satisfy the other one, as far as the texts of both show it.
+    pub(crate) fn satisfies(&self, other: &Access) -> bool {
+        let is_unchanged = |both: Access| {
+            let realm = self.realm.clone();
+            Access { realm, ..both } == *self
+        };
+        self.is_for_nobody() || other.is_for_everyone() || self.and(other).is_ok_and(is_unchanged)
+    }
+
     /// The rule, for the paths of this one, whose clients satisfy both. Where no one rule says that exactly, it admits fewer.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ mod files;
 mod gate;
 mod hidden;
 mod hsts;
+mod letter_case;
 mod logs;
 mod loopback;
 mod model;
@@ -155,6 +156,10 @@ pub fn convert(
     }
     loopback::limit(&mut server, &main.name, &mut report);
     client_certificates::apply(&mut server, &main.name, &mut report);
+    // Caddy ignores case in paths, too.
+    if dialect != Dialect::Caddy {
+        letter_case::apply(&mut server, &main.name, &mut report);
+    }
     let has_files = dialect != Dialect::Caddy;
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
     hsts::apply(&mut server, &main.name, &mut report);

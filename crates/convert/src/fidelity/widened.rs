@@ -1,6 +1,6 @@
 //! Tests that nobody gets more than from the original server without a word in the report.
 
-use super::decided::{apache, decision};
+use super::decided::{apache, decision, nginx};
 use super::{check_fates, converted};
 use crate::Dialect;
 
@@ -52,4 +52,18 @@ fn a_named_route_is_no_site_with_its_checks() {
         "{}",
         found.toml
     );
+}
+
+#[test]
+fn paths_that_differ_in_case_alone_have_both_rules() {
+    let found = nginx("location /Admin/ { allow all; }\nlocation /admin/ { deny all; }");
+    assert_eq!(decision(&found, "/Admin/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(1, "changed", "must satisfy both rules")]);
+    let found = apache(
+        "<Location />\nRequire all denied\n</Location>\n<Location /Open>\nRequire all granted\n</Location>",
+    );
+    check_fates(&found, &[(1, "changed", "other spellings of these paths")]);
+    let found = nginx("location /admin/ { deny all; }");
+    let mut notes = found.report.notes().iter();
+    assert!(!notes.any(|note| note.fate.why().contains("lower case")));
 }
