@@ -83,6 +83,26 @@ impl Site {
         }
     }
 
+    /// Limits rules for the paths below a folder to these, where a later rule decides otherwise about its name: a `location /a/` of
+    /// nginx says nothing about `/a`, and a rule for `/a/*` is also for `/a`.
+    pub(crate) fn leave_names_of_folders(&mut self) {
+        for at in 0..self.access.len() {
+            let rule = &self.access[at];
+            let is_narrow = |name: &&str| !name.is_empty() && !name.contains('*');
+            let Some(name) = rule.path.strip_suffix("/*").filter(is_narrow) else {
+                continue;
+            };
+            let mut behind = self.access[at + 1..].iter();
+            let next = behind.find(|next| next.conditions.is_empty() && next.applies_to(name));
+            let admits_more = next.is_some_and(|next| !rule.satisfies(next));
+            if admits_more && rule.conditions.is_empty() {
+                // With a slash at its end, a path covers what is below it, and not the path without.
+                let path = format!("{name}/");
+                self.access[at].path = path;
+            }
+        }
+    }
+
     /// Refuses everyone these paths, whatever other rules say: what limits access to them is lost.
     pub(crate) fn close(&mut self, paths: &[String]) {
         for path in paths {
@@ -325,6 +345,35 @@ mod tests {
         let of = |path: &str| site.access.iter().find(|rule| rule.path == path).expect("a rule");
         assert!(of("/far/*").is_for_nobody());
         assert_eq!(of("/near/*").allow, ["10.1.0.0/16"]);
+    }
+
+    #[test]
+    fn a_folder_is_not_its_name() {
+        let closed = || rule("/*", &[], &["all"], false);
+        for (path, wider, expected) in [
+            ("/a/*", closed(), "/a/"),
+            ("/a/*", rule("/b/*", &[], &["all"], false), "/a/*"),
+            ("/a/*", rule("/a", &[], &["all"], false), "/a/"),
+            ("/a/*", rule("/*", &["all"], &[], false), "/a/*"),
+            ("/a*", closed(), "/a*"),
+            ("/*/a/*", closed(), "/*/a/*"),
+            ("/*", closed(), "/*"),
+        ] {
+            let mut site = Site {
+                access: vec![rule(path, &["all"], &[], false), wider.clone()],
+                ..Site::default()
+            };
+            site.leave_names_of_folders();
+            assert_eq!(site.access[0].path, expected, "{path} {wider:?}");
+            assert_eq!(site.access[1], wider);
+        }
+        // One that refuses more covers the name, too.
+        let mut site = Site {
+            access: vec![rule("/a/*", &[], &[], true), rule("/*", &["all"], &[], false)],
+            ..Site::default()
+        };
+        site.leave_names_of_folders();
+        assert_eq!(site.access[0].path, "/a/*");
     }
 
     #[test]

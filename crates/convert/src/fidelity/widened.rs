@@ -67,3 +67,26 @@ fn paths_that_differ_in_case_alone_have_both_rules() {
     let mut notes = found.report.notes().iter();
     assert!(!notes.any(|note| note.fate.why().contains("lower case")));
 }
+
+#[test]
+fn an_exception_for_a_folder_of_nginx_is_not_one_for_its_name() {
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation / { proxy_pass http://app:80; }\n\
+         location /pub/ { auth_basic off; proxy_pass http://app:80; }",
+    );
+    for path in ["/pub/", "/pub/a", "/pub/a/b"] {
+        assert_eq!(
+            decision(&found, path),
+            "allow = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
+    }
+    for path in ["/pub", "/pubs", "/a"] {
+        assert!(
+            decision(&found, path).contains("htpasswd"),
+            "{path}: {}",
+            found.toml
+        );
+    }
+}

@@ -59,6 +59,9 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
     }
     http(&inside, &mut server, &mut drafts, report);
     assemble(drafts, &mut server, report);
+    for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
+        site.leave_names_of_folders();
+    }
     Ok(server)
 }
 
