@@ -37,6 +37,7 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, repo
         mounted: Vec::new(),
         serves_all: false,
         confined: Vec::new(),
+        lost_files: Vec::new(),
         lines: Vec::new(),
         levels: Vec::new(),
         exclusive: Vec::new(),
@@ -48,6 +49,8 @@ pub(super) fn site(block: &[Directive], site: &mut Site, users: &mut Users, repo
     if let (Err(why), Some(first)) = (routes.keep_own_paths(), block.first()) {
         routes.report.add(&first.at, "reverse_proxy", Fate::missing(why));
     }
+    routes.leave_root(block);
+    routes.close_lost_files();
     if let (Err(why), Some(first)) = (routes.site.order_access(), block.first()) {
         routes.report.add(&first.at, "access rules", Fate::missing(why));
     }
@@ -136,6 +139,8 @@ struct Routes<'a> {
     serves_all: bool,
     /// File servers for some paths.
     confined: Vec<Confined>,
+    /// File servers for some clients or requests, which Weir has no form for, with the patterns of their paths.
+    lost_files: Vec<(At, String, Vec<String>)>,
     /// The blocks around the directive that is read, from the site inwards.
     levels: Vec<Level>,
     /// Access rules that leave out the paths of earlier blocks.
@@ -199,12 +204,23 @@ impl Routes<'_> {
                         self.site
                             .presume(directive, &around.patterns, crate::hidden::PASSED_ON);
                     } else {
+                        if directive.name == "file_server" {
+                            let patterns = lost.patterns.clone();
+                            self.lost_files
+                                .push((directive.at.clone(), directive.shown(), patterns));
+                        }
                         self.lose(directive, &lost);
                     }
                     continue;
                 }
             };
             let args = directive.args.get(taken..).unwrap_or_default();
+            let is_for_some = matcher.networks.is_some() || !matcher.conditions.is_always();
+            if directive.name == "file_server" && is_for_some {
+                let patterns = matcher.patterns.clone();
+                self.lost_files
+                    .push((directive.at.clone(), directive.shown(), patterns));
+            }
             match directive.name.as_str() {
                 "handle" | "route" | "handle_path" => {
                     let prefix = match directive.name.as_str() {

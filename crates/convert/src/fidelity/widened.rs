@@ -1,6 +1,6 @@
 //! Tests that nobody gets more than from the original server without a word in the report.
 
-use super::decided::{apache, decision, nginx};
+use super::decided::{apache, caddy, decision, nginx};
 use super::{check_fates, converted};
 use crate::Dialect;
 
@@ -89,4 +89,64 @@ fn an_exception_for_a_folder_of_nginx_is_not_one_for_its_name() {
             found.toml
         );
     }
+}
+
+#[test]
+fn a_root_without_a_file_server_is_not_served() {
+    let no_root = "no `file_server` of the result";
+    for (body, line, word, reason) in [
+        (
+            "@lan remote_ip 10.0.0.0/8\nhandle @lan {\nfile_server\n}",
+            5,
+            "missing",
+            "by network",
+        ),
+        (
+            "@key header X-Key a\nfile_server @key",
+            4,
+            "missing",
+            "no rule with conditions",
+        ),
+        (
+            "@pub not path /private/*\nfile_server @pub",
+            4,
+            "missing",
+            "`not path`",
+        ),
+        (
+            "@pub not path /private/*\nhandle @pub {\nfile_server\n}",
+            4,
+            "missing",
+            "`not path`",
+        ),
+        ("reverse_proxy /api/* app:80", 2, "changed", no_root),
+    ] {
+        let found = caddy(body);
+        assert!(!found.toml.contains("root = \"/srv"), "{body}: {}", found.toml);
+        check_fates(&found, &[(2, "changed", no_root), (line, word, reason)]);
+    }
+    // No path reaches its files.
+    let found = caddy("redir /old /new\nreverse_proxy app:80");
+    assert!(found.toml.contains("root = \"/srv\""), "{}", found.toml);
+    // Scripts are found there.
+    let found = caddy("php_fastcgi 127.0.0.1:9000");
+    check_fates(&found, &[(2, "open", "because scripts are found there")]);
+}
+
+#[test]
+fn files_for_some_clients_are_not_sent_to_all() {
+    let rest = "handle {\nfile_server\n}";
+    for some in ["header X-Key a", "remote_ip 10.0.0.0/8"] {
+        let found = caddy(&format!(
+            "@some {some}\nhandle /down/* {{\nroot * /srv/down\nfile_server @some\n}}\n{rest}"
+        ));
+        assert_eq!(decision(&found, "/down/a"), "deny = [\"all\"]", "{}", found.toml);
+        assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+        check_fates(&found, &[(6, "missing", "the result denies `/down/*`")]);
+    }
+    // An upstream answers these paths.
+    let found = caddy(&format!(
+        "@some header X-Key a\nhandle /down/* {{\nfile_server @some\nreverse_proxy app:80\n}}\n{rest}"
+    ));
+    assert_eq!(decision(&found, "/down/a"), "", "{}", found.toml);
 }

@@ -1,10 +1,12 @@
 //! Which files a site of Caddy sends: roots, file servers, files that are tried, pages of errors.
 
 use super::Routes;
+use crate::access::Access;
 use crate::caddy::matcher::Matcher;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::Mount;
+use crate::model::{Mount, Proxy};
+use crate::pattern::overlaps;
 use crate::report::At;
 use crate::value::{is_program, is_site_path};
 
@@ -48,6 +50,20 @@ pub(super) fn runs_php(block: &[Directive]) -> bool {
         .iter()
         .any(|one| one.name == "php_fastcgi" || runs_php(one.inner()))
 }
+
+/// The directive that names this root.
+fn root_directive<'d>(block: &'d [Directive], root: &str) -> Option<&'d Directive> {
+    block.iter().find_map(|one| {
+        let path = one.args.last().map(|path| path.trim_end_matches('/'));
+        match one.name == "root" && path == Some(root.trim_end_matches('/')) {
+            true => Some(one),
+            false => root_directive(one.inner(), root),
+        }
+    })
+}
+
+/// Why the files beside scripts are open.
+const BESIDE_SCRIPTS: &str = "Weir serves the other files of the root, too, because scripts are found there; deny them with access rules";
 
 /// A file server for some paths.
 pub(super) struct Confined {
@@ -93,11 +109,9 @@ impl Routes<'_> {
             return;
         }
         if runs_php {
-            let why = "Weir serves the other files of the root, too, because scripts are found there; deny them with \
-                       access rules";
             for one in &self.confined {
                 let (at, shown) = (&one.directive.at, one.directive.shown());
-                self.report.add(at, &shown, Fate::open(why));
+                self.report.add(at, &shown, Fate::open(BESIDE_SCRIPTS));
             }
             return;
         }
@@ -124,6 +138,63 @@ impl Routes<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Leaves out the root if no file server of the result sends its files: Weir serves the files of every root. One that no path
+    /// reaches stays, because pages of errors are found there.
+    pub(super) fn leave_root(&mut self, block: &[Directive]) {
+        let Some(root) = self.site.root.clone().filter(|_| !self.serves_all) else {
+            return;
+        };
+        let redirected = self.site.redirected();
+        let passes_all = |rule: &Proxy| {
+            let is_whole = matches!(&*rule.path, "*" | "/*") && !rule.is_fastcgi;
+            let is_for_some = rule.keys.iter().any(|(key, _)| matches!(&**key, "if" | "when"));
+            is_whole && !is_for_some && rule.except.iter().all(|path| redirected.contains(path))
+        };
+        if self.site.proxies.iter().any(passes_all) {
+            return;
+        }
+        let fate = match runs_php(block) {
+            // It is reported already.
+            true if !self.confined.is_empty() => return,
+            true => Fate::open(BESIDE_SCRIPTS),
+            false => {
+                self.site.root = None;
+                self.site.listing = None;
+                Fate::changed("no `file_server` of the result sends its files, so the result has no root")
+            }
+        };
+        match root_directive(block, &root) {
+            Some(one) => self.report.replace(&one.at, &one.shown(), fate),
+            None => {
+                if let Some(first) = block.first() {
+                    self.report.add(&first.at, &format!("root {root}"), fate);
+                }
+            }
+        }
+    }
+
+    /// Denies the paths of file servers that Weir has no form for, where it would send the files of another root or of a mount.
+    pub(super) fn close_lost_files(&mut self) {
+        for (at, shown, patterns) in std::mem::take(&mut self.lost_files) {
+            let is_everything = patterns.iter().any(|path| matches!(&**path, "*" | "/*"));
+            let is_mounted = |path: &String| {
+                let mut mounts = self.site.mounts.iter();
+                mounts.any(|mount| overlaps(path, &format!("{}*", mount.path)))
+            };
+            let sends = self.site.root.is_some() || patterns.iter().any(is_mounted);
+            if is_everything || !sends || self.site.upstream_of(&patterns).is_some() {
+                continue;
+            }
+            let closed = patterns.iter().map(|path| Access::nobody(path));
+            self.site.access.extend(closed);
+            let why = format!(
+                "Weir would send these files to everyone; the result denies `{}`",
+                patterns.join("`, `")
+            );
+            self.report.add(&at, &shown, Fate::missing(why));
         }
     }
 
