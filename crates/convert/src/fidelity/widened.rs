@@ -150,3 +150,25 @@ fn files_for_some_clients_are_not_sent_to_all() {
     ));
     assert_eq!(decision(&found, "/down/a"), "", "{}", found.toml);
 }
+
+#[test]
+fn a_matcher_of_paths_in_a_block_is_about_the_paths_of_the_block() {
+    let found = caddy(&format!(
+        "handle /dev/* {{\nbasic_auth {{\n{USER}\n}}\n@json path *.json\nreverse_proxy @json dev:80\n}}\nfile_server"
+    ));
+    assert!(
+        found.toml.contains("[[proxy]]\npath = \"/dev/*.json\"\n"),
+        "{}",
+        found.toml
+    );
+    assert!(!found.toml.contains("path = \"*.json\""), "{}", found.toml);
+    let found = caddy("handle /a/* {\nreverse_proxy /b/* app:80\n}\nfile_server");
+    assert!(!found.toml.contains("proxy]]"), "{}", found.toml);
+    check_fates(
+        &found,
+        &[(4, "missing", "no path of the block around it matches")],
+    );
+    // A check that is lost so closes its paths.
+    let found = caddy("handle /A/* {\nrespond /a/x 403\n}\nfile_server");
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+}
