@@ -172,3 +172,44 @@ fn a_matcher_of_paths_in_a_block_is_about_the_paths_of_the_block() {
     let found = caddy("handle /A/* {\nrespond /a/x 403\n}\nfile_server");
     assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
 }
+
+#[test]
+fn the_order_of_allow_and_deny_decides() {
+    for (lines, decided) in [
+        ("Order allow,deny", "deny = [\"all\"]"),
+        ("Order allow,deny\nDeny from 192.0.2.1", "deny = [\"all\"]"),
+        (
+            "Order allow,deny\nAllow from 10.0.0.5\nDeny from 10.0.0.0/8",
+            "deny = [\"all\"]",
+        ),
+        (
+            "Order Allow,Deny\nAllow from 10.0.0.0/8\nDeny from all",
+            "deny = [\"all\"]",
+        ),
+        ("Order mutual-failure\nDeny from 192.0.2.1", "deny = [\"all\"]"),
+        (
+            "Order allow,deny\nAllow from 10.0.0.0/8 192.0.2.1\nDeny from 192.0.2.0/24 10.1.0.0/16",
+            "allow = [\"10.0.0.0/8\"]; deny = [\"192.0.2.0/24\", \"10.1.0.0/16\"]",
+        ),
+        (
+            "Order allow,deny\nAllow from all\nDeny from 192.0.2.1",
+            "deny = [\"192.0.2.1\"]",
+        ),
+        (
+            "Order deny,allow\nDeny from all\nAllow from 10.0.0.0/8",
+            "allow = [\"10.0.0.0/8\"]",
+        ),
+    ] {
+        let found = apache(&format!("<Directory /srv/www/a>\n{lines}\n</Directory>"));
+        assert_eq!(decision(&found, "/a/x"), decided, "{lines}: {}", found.toml);
+    }
+    // A network of `Require` is no line `Allow`, and a password does not replace one that is lost.
+    for lines in [
+        "Require ip 10.0.0.0/8",
+        "Allow from env=known\nRequire valid-user\nAuthType Basic\nAuthUserFile /u",
+    ] {
+        let found = apache(&format!("<Location /a>\nOrder allow,deny\n{lines}\n</Location>"));
+        let closed = decision(&found, "/a/x");
+        assert!(closed.starts_with("deny = [\"all\"]"), "{closed} {}", found.toml);
+    }
+}
