@@ -181,7 +181,8 @@ impl Site {
             .proxies
             .iter()
             // Scripts are files: Apache applies the sections to them.
-            .filter(|proxy| !has_others && !proxy.is_fastcgi && proxy.path.contains('*'))
+            .filter(|proxy| !has_others && !proxy.is_fastcgi && !proxy.is_in_section)
+            .filter(|proxy| proxy.path.contains('*'))
             .filter(|proxy| about_files.iter().any(|rule| limits(rule, &proxy.path)))
             .collect();
         proxies.sort_by_key(|proxy| core::cmp::Reverse(proxy.path.len()));

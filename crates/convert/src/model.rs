@@ -488,6 +488,8 @@ pub(crate) struct Proxy {
     pub(crate) check: Vec<(String, String)>,
     /// Whether the upstreams speak FastCGI.
     pub(crate) is_fastcgi: bool,
+    /// Of Apache: whether a section or a `.htaccess` passes the requests on, so that sections of folders and files limit them.
+    pub(crate) is_in_section: bool,
     /// Further keys of `[proxy.fastcgi]` and their TOML values.
     pub(crate) fastcgi: Vec<(String, String)>,
     /// Parameters of each request and their values.

@@ -99,10 +99,16 @@ pub(super) fn read(
         let fate = match name.as_str() {
             "rewriterule" => {
                 let conditions = std::mem::take(&mut conditions);
+                let before = site.proxies.len();
                 let fate = match folder.is_root() {
                     true => rewrite::rule(directive, &conditions, cx.is_htaccess, site, wishes),
                     false => Fate::missing("the converter reads rules of the whole site only"),
                 };
+                // There, `[P]` comes after the checks of sections.
+                if cx.is_htaccess || folder.rank.0 != Access::SERVER {
+                    let added = site.proxies.iter_mut().skip(before);
+                    added.for_each(|rule| rule.is_in_section = true);
+                }
                 for condition in &conditions {
                     let fate = match &fate {
                         Fate::Missing(_) => Fate::missing("its rule is missing"),

@@ -213,3 +213,26 @@ fn the_order_of_allow_and_deny_decides() {
         assert!(closed.starts_with("deny = [\"all\"]"), "{closed} {}", found.toml);
     }
 }
+
+#[test]
+fn sections_limit_what_they_pass_on_themselves() {
+    let pass = "RewriteRule ^(.*)$ http://127.0.0.1:8080/$1 [P]";
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{ASKS}\nRewriteEngine On\n{pass}\n</Directory>"
+    ));
+    assert!(
+        found.toml.contains("[[proxy]]\npath = \"/*\"\n"),
+        "{}",
+        found.toml
+    );
+    assert!(decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+    // As in a `.htaccess`.
+    let files = "<FilesMatch \"\\.bak$\">\nRequire all denied\n</FilesMatch>\n";
+    let found = converted(Dialect::Apache, &format!("{files}{pass}\n"));
+    assert_eq!(decision(&found, "/a.bak"), "deny = [\"all\"]", "{}", found.toml);
+    // `ProxyPass` comes before them.
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{ASKS}\n</Directory>\nProxyPass / http://127.0.0.1:8080/"
+    ));
+    assert!(!decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+}
