@@ -496,14 +496,20 @@ fn refuse(
 }
 
 fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool, site: &mut Site) -> Fate {
+    let anchored = anchored(expression, is_htaccess);
     if let [(asked, condition), ..] = asked {
-        return Fate::missing(format!(
+        let why = format!(
             "the condition `{asked} {condition}` has no form in Weir; `websocket` of a `[[proxy]]` is on by default"
-        ));
+        );
+        // Most of these choose among upstreams. Programs would be sent as text.
+        return match expression.contains("php") {
+            true => super::upstream::close(&anchored, &why, site),
+            false => Fate::missing(why),
+        };
     }
-    let read = match patterns(expression, is_htaccess) {
+    let read = match regex::read(&anchored) {
         Ok(read) => read,
-        Err(why) => return Fate::missing(why),
+        Err(why) => return super::upstream::close(&anchored, &why, site),
     };
     // The target is an address, and behind it the text of the star.
     let target = |one: &Match| one.fill(text).ok()?.strip_suffix("/*").map(str::to_owned);
@@ -511,13 +517,12 @@ fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool,
     let Some(target) =
         first.filter(|first| read.matches.iter().all(|one| target(one).as_ref() == Some(first)))
     else {
-        return Fate::missing(
-            "Weir sends the whole path, or the part that the star stands for, to upstreams",
-        );
+        let why = "Weir sends the whole path, or the part that the star stands for, to upstreams";
+        return super::upstream::close(&anchored, why, site);
     };
     let (address, changed) = match upstream::address(&target) {
         Ok(found) => found,
-        Err(why) => return Fate::missing(why),
+        Err(why) => return super::upstream::close(&anchored, &why, site),
     };
     for path in read.patterns() {
         site.proxies.push(crate::model::Proxy {

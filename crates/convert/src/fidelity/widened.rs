@@ -1,7 +1,7 @@
 //! Tests that nobody gets more than from the original server without a word in the report.
 
 use super::decided::{apache, caddy, decision, nginx};
-use super::{check_fates, converted};
+use super::{check_fates, converted, rule, site};
 use crate::Dialect;
 
 /// A user of Caddy's `basic_auth`.
@@ -235,4 +235,44 @@ fn sections_limit_what_they_pass_on_themselves() {
         "<Directory /srv/www>\n{ASKS}\n</Directory>\nProxyPass / http://127.0.0.1:8080/"
     ));
     assert!(!decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+}
+
+#[test]
+fn what_an_upstream_would_answer_is_not_sent_as_a_file() {
+    for (line, path, denied) in [
+        (
+            "ProxyPassMatch ^/(.*\\.php(/.*)?)$ fcgi://127.0.0.1:9000/srv/www/$1",
+            "/a/x.php",
+            "`*.php`",
+        ),
+        (
+            "ProxyPassMatch ^/app/(.*)$ http://app:80/$1",
+            "/app/x",
+            "`/app/*`",
+        ),
+        (
+            "RewriteRule ^/(.*\\.php)$ fcgi://127.0.0.1:9000/srv/www/$1 [P]",
+            "/x.php",
+            "`/*.php`",
+        ),
+        (
+            "RewriteRule ^/app/(.*)$ http://app:80/base/$1 [P]",
+            "/app/x",
+            "`/app/*`",
+        ),
+        ("ProxyPass /a/ http://app:80/b", "/a/x", "these paths"),
+    ] {
+        let found = apache(line);
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{line}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(4, "missing", denied)]);
+    }
+    let found = apache("ProxyPass /a http://app:80/b");
+    let passed = rule(site(&found, None), "proxy", "/a/*");
+    assert!(passed.contains(&"rewrite = \"/b/*\""), "{}", found.toml);
+    assert_eq!(decision(&found, "/a/x"), "", "{}", found.toml);
 }
