@@ -1,7 +1,7 @@
 //! Tests that nobody gets more than from the original server without a word in the report.
 
 use super::decided::{apache, caddy, decision, nginx};
-use super::{check_fates, converted, rule, site};
+use super::{check_fates, converted, rule, site, tables};
 use crate::Dialect;
 
 /// A user of Caddy's `basic_auth`.
@@ -275,4 +275,34 @@ fn what_an_upstream_would_answer_is_not_sent_as_a_file() {
     let passed = rule(site(&found, None), "proxy", "/a/*");
     assert!(passed.contains(&"rewrite = \"/b/*\""), "{}", found.toml);
     assert_eq!(decision(&found, "/a/x"), "", "{}", found.toml);
+}
+
+#[test]
+fn methods_are_limited_where_an_upstream_answers_without_a_file() {
+    let limit = "limit_except GET { deny all; }";
+    let refused = "path = \"/*\"; if = [\"not method GET\", \"not method HEAD\"]; deny = [\"all\"]";
+    for (tried, other) in [
+        ("$uri @app", "location @app { proxy_pass http://app:80; }"),
+        (
+            "$uri /index.php",
+            "location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",
+        ),
+    ] {
+        let found = nginx(&format!("location / {{ {limit} try_files {tried}; }}\n{other}"));
+        assert_eq!(tables(site(&found, None), "access")[0], refused, "{}", found.toml);
+    }
+    // Files have no other methods.
+    let found = nginx(&format!("location / {{ {limit} try_files $uri =404; }}"));
+    check_fates(&found, &[(2, "unneeded", "files have GET")]);
+}
+
+#[test]
+fn a_lost_refusal_is_open_whatever_its_status() {
+    for status in [400, 405, 429, 444] {
+        let found = nginx(&format!("if ($odd) {{ return {status}; }}"));
+        check_fates(&found, &[(2, "open", "no condition on `$odd`")]);
+    }
+    let found = nginx("if ($odd) { return 503; }");
+    check_fates(&found, &[(2, "missing", "no condition on `$odd`")]);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
 }

@@ -22,10 +22,15 @@ enum Limit {
     Check,
 }
 
+/// Whether a status refuses a request. Those from 500 on are about the server, as in times of maintenance.
+pub(super) fn is_refusal(status: &str) -> bool {
+    matches!(status.parse::<u16>(), Ok(400..=499))
+}
+
 /// Whether a block refuses requests.
 pub(super) fn refuses(block: &Directive) -> bool {
     block.inner().iter().any(|one| match one.name.as_str() {
-        "return" => matches!(one.arg(0), "401" | "403" | "404" | "405" | "410" | "444" | "451"),
+        "return" => is_refusal(one.arg(0)),
         name => matches!(name, "deny" | "internal"),
     })
 }
