@@ -183,7 +183,7 @@ pub fn convert(
 fn reopen(server: &model::Server, report: &mut Report) {
     for site in core::iter::once(&server.top).chain(&server.hosts) {
         for one in &site.presumed {
-            if let Some(path) = site.upstream_of(&one.paths) {
+            if let Some(path) = site.upstream_against(one) {
                 let why = format!("{}; the upstream of `{path}` gets these requests", one.why);
                 report.replace(&one.at, &one.directive, Fate::open(why));
             }

@@ -38,6 +38,26 @@ pub(super) struct Wish {
     pub(super) needs_field: bool,
 }
 
+/// Whether a rule has a flag that this function knows, in upper case.
+fn has_flag(rule: &Directive, is_it: impl Fn(&str) -> bool) -> bool {
+    let flags = rule.arg(2).trim_matches(['[', ']']).to_ascii_uppercase();
+    flags.split(',').any(|flag| is_it(flag.trim()))
+}
+
+/// Whether a rule does nothing but refuse requests.
+pub(super) fn refuses(rule: &Directive) -> bool {
+    let is_error = |status: &str| matches!(status.parse::<u16>(), Ok(400..=599));
+    has_flag(rule, |flag| match flag.split_once('=') {
+        Some(("R" | "REDIRECT", status)) => is_error(status),
+        _ => matches!(flag, "F" | "FORBIDDEN" | "G" | "GONE"),
+    })
+}
+
+/// Whether a rule passes programs of PHP to an application.
+pub(super) fn passes_programs(rule: &Directive) -> bool {
+    rule.arg(0).contains("php") && has_flag(rule, |flag| matches!(flag, "P" | "PROXY"))
+}
+
 /// Reads a rule with the conditions before it.
 pub(super) fn rule(
     rule: &Directive,

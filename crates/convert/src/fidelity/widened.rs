@@ -306,3 +306,91 @@ fn a_lost_refusal_is_open_whatever_its_status() {
     check_fates(&found, &[(2, "missing", "no condition on `$odd`")]);
     assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
 }
+
+#[test]
+fn options_without_signs_end_the_listing_of_the_folder_around() {
+    let found = apache(
+        "<Directory /srv/www>\nOptions Indexes FollowSymLinks\n</Directory>\n\
+         <Directory /srv/www/private>\nOptions FollowSymLinks\n</Directory>\n\
+         <Directory /srv/www/more>\nOptions +FollowSymLinks\n</Directory>",
+    );
+    let top = site(&found, None);
+    assert!(
+        rule(top, "mount", "/private/").contains(&"listing = false"),
+        "{}",
+        found.toml
+    );
+    assert!(rule(top, "mount", "/more/").is_empty(), "{}", found.toml);
+}
+
+#[test]
+fn limits_on_other_methods_are_about_scripts() {
+    let limit = "<Directory /srv/www>\n<Limit POST>\nRequire ip 10.0.0.0/8\n</Limit>\n</Directory>";
+    let scripts = "<FilesMatch \"\\.php$\">\nSetHandler \"proxy:fcgi://127.0.0.1:9000\"\n</FilesMatch>";
+    let found = apache(&format!("{limit}\n{scripts}"));
+    check_fates(&found, &[(6, "open", "gets these requests")]);
+    for other in ["", "ProxyPass / http://app:80/"] {
+        let found = apache(&format!("{limit}\n{other}"));
+        check_fates(&found, &[(6, "unneeded", "files have GET")]);
+    }
+    // A group of lines in a limit on GET is one.
+    let found = apache(
+        "<Directory /srv/www/a>\n<Limit GET>\n<RequireAll>\nRequire ip 10.0.0.0/8\nRequire valid-user\n</RequireAll>\n\
+         </Limit>\n</Directory>",
+    );
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+}
+
+#[test]
+fn a_rewrite_that_refuses_in_a_folder_closes_it() {
+    for (line, path) in [
+        ("RewriteRule \\.bak$ - [F]", "/a/x"),
+        ("RewriteRule ^old - [NC,R=404,L]", "/a/x"),
+        (
+            "RewriteRule ^(.*\\.php)$ fcgi://127.0.0.1:9000/srv/www/a/$1 [P]",
+            "/b/x.php",
+        ),
+    ] {
+        let found = apache(&format!("<Directory /srv/www/a>\n{line}\n</Directory>"));
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{line}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(5, "missing", "the result denies")]);
+    }
+    let found = apache("<Directory /srv/www/a>\nRewriteRule ^old /new [R]\n</Directory>");
+    assert_eq!(decision(&found, "/a/x"), "", "{}", found.toml);
+}
+
+#[test]
+fn wildcards_of_sections_are_patterns_or_lost() {
+    let found = apache("<Directory /srv/www/a*>\nRequire all denied\n</Directory>");
+    for path in ["/a/x", "/abc/x"] {
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
+    }
+    assert_eq!(decision(&found, "/b/x"), "", "{}", found.toml);
+    let found = apache("<Location /[ab]>\nRequire ip 10.0.0.0/8\n</Location>");
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    let found = apache("<Directory /srv/www/[ab]>\nRequire all denied\n</Directory>");
+    check_fates(&found, &[(5, "open", "no path pattern below the root")]);
+}
+
+#[test]
+fn what_holds_without_a_definition_is_open() {
+    let text = |section: &str| {
+        format!(
+            "DocumentRoot /srv/www\n<{section} !X>\n<Location />\nRequire ip 10.0.0.0/8\n</Location>\n</{section}>\n"
+        )
+    };
+    let found = converted(Dialect::Apache, &text("IfDefine"));
+    check_fates(&found, &[(4, "open", "for present")]);
+    let found = converted(Dialect::Apache, &text("IfModule"));
+    check_fates(&found, &[(4, "unneeded", "for present")]);
+}
