@@ -66,6 +66,7 @@ pub(crate) fn convert(
         users: Users::default(),
         drafts: Vec::new(),
         log: None,
+        default_bind: Vec::new(),
         has_twin: false,
     };
     for option in &tree.options {
@@ -106,6 +107,8 @@ struct Reading {
     drafts: Vec<Draft>,
     /// Log of sites that name no output.
     log: Option<Log>,
+    /// Addresses of sites that name none.
+    default_bind: Vec<String>,
     /// Whether a site in cleartext is left out that redirects to one with https.
     has_twin: bool,
 }
@@ -154,6 +157,10 @@ impl Reading {
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
             }
             "log" => log(option, None, &mut self.log),
+            "default_bind" => {
+                self.default_bind.clone_from(&option.args);
+                bound(option)
+            }
             _ => Fate::missing("this option has no key in Weir"),
         }
     }
@@ -207,6 +214,11 @@ impl Reading {
             .filter(|directive| directive.name == "bind")
             .flat_map(|directive| directive.args.iter().map(String::as_str))
             .collect();
+        let usual = self.default_bind.clone();
+        let bind: Vec<&str> = match bind.is_empty() {
+            true => usual.iter().map(String::as_str).collect(),
+            false => bind,
+        };
         let is_machine = |at: &&str| {
             at.starts_with("unix/") || at.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
         };
@@ -286,14 +298,7 @@ impl Reading {
                     )
                 }
                 "tls" => self.tls(directive),
-                "bind" => match directive
-                    .args
-                    .iter()
-                    .all(|arg| arg.parse::<std::net::IpAddr>().is_ok())
-                {
-                    true => Fate::Carried,
-                    false => Fate::missing("Weir listens on IP addresses"),
-                },
+                "bind" => bound(directive),
                 "log" => log(directive, self.log.as_ref(), &mut site.log),
                 "request_body" => match directive
                     .inner()
@@ -538,6 +543,15 @@ impl Reading {
             // Caddy answers unknown hosts with an empty response; Weir must have a site, and denies it.
             self.server.top.access.push(Access::nobody("*"));
         }
+    }
+}
+
+/// The fate of `bind` and `default_bind`.
+fn bound(directive: &Directive) -> Fate {
+    let is_address = |arg: &String| arg.parse::<std::net::IpAddr>().is_ok();
+    match directive.args.iter().all(is_address) {
+        true => Fate::Carried,
+        false => Fate::missing("Weir listens on IP addresses"),
     }
 }
 

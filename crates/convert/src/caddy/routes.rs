@@ -21,7 +21,7 @@ use crate::model::{Redirect, Site};
 use crate::pattern::{covers, is_target};
 use crate::report::{At, Report};
 use crate::value::is_site_path;
-use checks::{DENIED, is_check, refuses};
+use checks::{DENIED, is_check, is_firewall, refuses};
 use files::{Confined, runs_php, usual_root};
 use std::collections::BTreeMap;
 
@@ -420,6 +420,9 @@ impl Routes<'_> {
             "invoke" => Fate::open("the converter reads no named routes, and one may limit access"),
             _ if is_check(directive) => {
                 Fate::open("the converter does not know this directive, which limits access by its name")
+            }
+            _ if is_firewall(directive) => {
+                Fate::open("the converter does not know this directive, which refuses requests by its name")
             }
             _ => Fate::missing("the converter does not know this directive"),
         }

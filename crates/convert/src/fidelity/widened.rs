@@ -394,3 +394,52 @@ fn what_holds_without_a_definition_is_open() {
     let found = converted(Dialect::Apache, &text("IfModule"));
     check_fates(&found, &[(4, "unneeded", "for present")]);
 }
+
+#[test]
+fn the_block_of_an_import_is_read() {
+    let text = format!(
+        "(site) {{\nroot * /srv\nhandle /in/* {{\n{{block}}\n}}\n{{blocks.more}}\nfile_server\n}}\n(bare) {{\nencode\n}}\n\
+         http://a.test {{\nimport site {{\nbasic_auth {{\n{USER}\n}}\nmore {{\nrespond /no/* 403\n}}\n}}\n\
+         import bare {{\nabort\n}}\n}}\n"
+    );
+    let found = converted(Dialect::Caddy, &text);
+    assert!(decision(&found, "/in/a").contains("htpasswd"), "{}", found.toml);
+    assert_eq!(decision(&found, "/no/a"), "deny = [\"all\"]", "{}", found.toml);
+    // One without a place for it: Caddy takes nothing of its block.
+    check_fates(&found, &[(22, "unneeded", "no `{block}`")]);
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+}
+
+#[test]
+fn the_usual_address_of_sites_is_that_of_the_result() {
+    let site =
+        |name: &str, lines: &str| format!("http://{name}.test {{\n{lines}root * /{name}\nfile_server\n}}\n");
+    let text = format!(
+        "{{\ndefault_bind 127.0.0.1\n}}\n{}{}",
+        site("a", ""),
+        site("b", "bind 192.0.2.1\n")
+    );
+    let found = converted(Dialect::Caddy, &text);
+    assert!(
+        found
+            .toml
+            .contains("listen = [\"127.0.0.1:80\", \"192.0.2.1:80\"]"),
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(2, "carried", "")]);
+    // The site of this machine is not public at the address of the other one.
+    let limited = tables(super::site(&found, Some("a.test")), "host.access");
+    assert!(limited[0].contains("allow = [\"127.0.0.0/8\""), "{limited:?}");
+}
+
+#[test]
+fn firewalls_and_lost_rewrites_of_upstreams_are_open() {
+    let found = caddy("crowdsec\nreverse_proxy app:80 {\nrewrite /public{uri}\n}");
+    check_fates(
+        &found,
+        &[(3, "open", "refuses requests"), (5, "open", "what is beside it")],
+    );
+    let found = nginx("waf on;");
+    check_fates(&found, &[(2, "open", "limits access by its name")]);
+}

@@ -36,6 +36,12 @@ pub(super) fn is_check(directive: &Directive) -> bool {
         || starts.iter().any(|start| name.starts_with(start))
 }
 
+/// Whether a directive that the converter does not know refuses some requests, by its name: a firewall.
+pub(super) fn is_firewall(directive: &Directive) -> bool {
+    let starts = ["appsec", "coraza", "crowdsec", "defender", "waf"];
+    starts.iter().any(|start| directive.name.starts_with(start))
+}
+
 /// Whether a directive, or one in it, decides about clients.
 fn has_check(directive: &Directive) -> bool {
     is_check(directive) || directive.inner().iter().any(has_check)
@@ -43,7 +49,7 @@ fn has_check(directive: &Directive) -> bool {
 
 /// Reports a directive without a form in Weir, and all in it: what limits access is open.
 fn note_lost(directive: &Directive, why: &str, report: &mut Report) {
-    let fate = match is_check(directive) || refuses(directive) {
+    let fate = match is_check(directive) || refuses(directive) || is_firewall(directive) {
         true => Fate::open(why),
         false => Fate::missing(why),
     };
