@@ -133,6 +133,8 @@ pub(crate) struct Site {
     pub(crate) authorities: Option<String>,
     /// Whether only this machine reaches the addresses of the site.
     pub(crate) is_local: bool,
+    /// Whether all addresses of the site are private ones.
+    pub(crate) is_private: bool,
     /// Folder of the pages of logins as TOML. Apache only.
     pub(crate) tilde: Option<String>,
     /// Whether a limit on all upstreams is lost, so that the result denies their paths. Apache only.

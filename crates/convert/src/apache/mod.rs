@@ -19,7 +19,7 @@ use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Ser
 use crate::report::{At, Report, Unreadable};
 use crate::shared::TRUSTED;
 use crate::to_https;
-use crate::value::{is_host_name, network, quote, seconds};
+use crate::value::{is_host_name, is_private, network, quote, seconds};
 use rewrite::Wishes;
 use site::{Context, Folder};
 use std::collections::BTreeMap;
@@ -468,13 +468,17 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
         // An address of all interfaces is that of `Listen`.
         let port = at.strip_prefix(':').map(|port| format!(":{port}"));
         match port {
-            None => is_of_machine(&at),
+            None => is_one(&at),
             Some(port) => {
                 let mut said = listens.iter().filter(|listen| listen.ends_with(&port)).peekable();
                 said.peek()?;
-                Some(said.all(|listen| is_of_machine(listen) == Some(true)))
+                Some(said.all(|listen| is_one(listen) == Some(true)))
             }
         }
+    };
+    let all_are = |host: &Host, is_it: fn(std::net::IpAddr) -> bool| {
+        let mut addresses = host.addresses.iter();
+        !host.addresses.is_empty() && addresses.all(|text| is_of_kind(text, is_it) == Some(true))
     };
     let is_alone = hosts.is_empty();
     let mut wished: Vec<Site> = Vec::new();
@@ -510,9 +514,8 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
                     ..site
                 }),
         );
-        let mut addresses = host.addresses.iter();
-        host.site.is_local =
-            !host.addresses.is_empty() && addresses.all(|text| is_loopback(text) == Some(true));
+        host.site.is_local = all_are(&host, |ip| ip.is_loopback());
+        host.site.is_private = all_are(&host, is_private);
         let lead = lead(&host, &secure_names, report);
         if let Some((lead, names)) = note_cleartext(&host, lead, &secure_names, server)
             && has_secured

@@ -19,7 +19,7 @@ use crate::files::{Files, Text};
 use crate::model::{Cleartext, HOSTS_MAX, Lead, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::to_https;
-use crate::value::{bytes, network, quote, seconds};
+use crate::value::{bytes, is_private, network, quote, seconds};
 use address::Address;
 use parse::Block;
 use users::Users;
@@ -224,6 +224,7 @@ impl Reading {
         };
         let mut site = Site {
             is_local: !bind.is_empty() && bind.iter().all(is_machine),
+            is_private: !bind.is_empty() && bind.iter().all(|at| at.parse().is_ok_and(is_private)),
             ..Site::default()
         };
         let (mut is_everyone, mut is_secure, mut is_plain_for_all) = (false, false, false);

@@ -443,3 +443,22 @@ fn firewalls_and_lost_rewrites_of_upstreams_are_open() {
     let found = nginx("waf on;");
     check_fates(&found, &[(2, "open", "limits access by its name")]);
 }
+
+#[test]
+fn a_site_of_private_addresses_is_open_beside_others() {
+    let nginx = "server { listen 80; server_name a.test; root /a; }\n\
+                 server { listen 10.0.0.1:80; listen [fd00::1]:80; server_name b.test; root /b; }\n\
+                 server { listen 10.0.0.1:80; listen 81; server_name c.test; root /c; }\n";
+    let apache = "<VirtualHost *:80>\nServerName a.test\n</VirtualHost>\n\
+                  <VirtualHost 192.168.1.1:80>\nServerName b.test\n</VirtualHost>\n";
+    let caddy = "http://a.test {\nfile_server\n}\nhttp://b.test {\nbind 10.0.0.1\nfile_server\n}\n";
+    for (dialect, text, line) in [
+        (Dialect::Nginx, nginx, 2),
+        (Dialect::Apache, apache, 4),
+        (Dialect::Caddy, caddy, 4),
+    ] {
+        let found = converted(dialect, text);
+        check_fates(&found, &[(line, "open", "those of this site were private")]);
+        assert_eq!(found.report.count("open"), 1, "{:?}", found.report);
+    }
+}
