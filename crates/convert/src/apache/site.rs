@@ -394,7 +394,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         "<filesmatch" => match arg {
             // Apache applies sections of files to files alone, not to upstreams.
             arg if hidden::is_hidden(arg) => {
-                section.note_all(&Fate::unneeded(hidden::WHY), cx.report);
+                section.note_all(&hidden::fate(arg, true), cx.report);
                 return;
             }
             arg => from_regex(&as_path(arg)),
@@ -448,6 +448,12 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
                 in_place_of(section, Vec::new(), folder)
             }
             _ => Vec::new(),
+        };
+        // The text of scripts is not for clients.
+        let runs = |one: &Directive| one.name.eq_ignore_ascii_case("sethandler");
+        let denied = match denied.is_empty() && arg.contains("ph") && section.inner().iter().any(runs) {
+            true => vec!["*.php".to_owned()],
+            false => denied,
         };
         match denied.is_empty() {
             true => note_refused(section, &why, cx.report),

@@ -462,3 +462,18 @@ fn a_site_of_private_addresses_is_open_beside_others() {
         assert_eq!(found.report.count("open"), 1, "{:?}", found.report);
     }
 }
+
+#[test]
+fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
+    let found = nginx("location ~ ^/api/\\d+/ { proxy_pass http://app:80; }");
+    assert_eq!(decision(&found, "/api/1/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "the result denies `/api/*`")]);
+    let found = apache("<FilesMatch \"\\.php\\d?$\">\nSetHandler application/x-httpd-php\n</FilesMatch>");
+    assert_eq!(decision(&found, "/a/x.php"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(5, "missing", "the result denies `*.php`")]);
+    // These match within names, too.
+    let found = apache("<FilesMatch \"\\.ht\">\nRequire all denied\n</FilesMatch>");
+    check_fates(&found, &[(5, "changed", "`a.htpasswd`")]);
+    let found = nginx("location ~ \\.ht { deny all; }");
+    check_fates(&found, &[(2, "changed", "`a.htpasswd`")]);
+}
