@@ -158,9 +158,13 @@ struct Host {
     wishes: Wishes,
 }
 
-/// Whether a directive limits access to upstreams. `Order` alone limits nothing.
+/// Whether a directive limits access to upstreams. `Order` alone limits nothing, and `Allow` may admit a few clients only.
 fn limits_proxies(directive: &Directive) -> bool {
-    lower(directive) != "order" && access::is_limit(directive)
+    match lower(directive).as_str() {
+        "order" => false,
+        "allow" => !directive.arg(1).eq_ignore_ascii_case("all"),
+        _ => access::is_limit(directive),
+    }
 }
 
 /// The fate of a directive in `<Proxy>`.

@@ -477,3 +477,12 @@ fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
     let found = nginx("location ~ \\.ht { deny all; }");
     check_fates(&found, &[(2, "changed", "`a.htpasswd`")]);
 }
+
+#[test]
+fn upstreams_for_a_few_clients_are_closed() {
+    let text = "DocumentRoot /srv/www\n<Proxy *>\nOrder allow,deny\nAllow from 10.0.0.0/8\n</Proxy>\n\
+                ProxyPass / http://app:80/\n";
+    let found = converted(Dialect::Apache, text);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(4, "missing", "denies the paths of all upstreams")]);
+}
