@@ -462,13 +462,10 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             list.push(at);
         }
     }
-    let is_loopback = |text: &str| {
+    // Whether an address of a virtual host is one of these.
+    let is_of_kind = |text: &str, is_it: fn(std::net::IpAddr) -> bool| {
         let at = address(&text.replace("localhost", "127.0.0.1"))?;
-        let is_of_machine = |at: &str| {
-            at.parse::<std::net::SocketAddr>()
-                .ok()
-                .map(|at| at.ip().is_loopback())
-        };
+        let is_one = |at: &str| at.parse::<std::net::SocketAddr>().ok().map(|at| is_it(at.ip()));
         // An address of all interfaces is that of `Listen`.
         let port = at.strip_prefix(':').map(|port| format!(":{port}"));
         match port {
