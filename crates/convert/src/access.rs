@@ -48,7 +48,16 @@ impl Access {
         is_all && self.deny.is_empty() && self.htpasswd.is_none() && self.auth.is_none()
     }
 
-    /// The rule, for the paths of this one, whose clients satisfy both.
+    /// Whether all clients that this rule admits also satisfy the other one, as far as the texts of both show it.
+    pub(crate) fn satisfies(&self, other: &Access) -> bool {
+        let is_unchanged = |both: Access| {
+            let realm = self.realm.clone();
+            Access { realm, ..both } == *self
+        };
+        self.is_for_nobody() || other.is_for_everyone() || self.and(other).is_ok_and(is_unchanged)
+    }
+
+    /// The rule, for the paths of this one, whose clients satisfy both. Where no one rule says that exactly, it admits fewer.
     ///
     /// # Errors
     /// What both say and one rule cannot.
@@ -86,7 +95,16 @@ impl Access {
             (Some(own), Some(other)) if own != other => return Err("ask a server"),
             (own, other) => own.clone().or_else(|| other.clone()),
         };
+        let asks_alike = self.htpasswd == other.htpasswd && self.auth == other.auth;
+        // Otherwise, a password alone would avoid what the other rule asks for.
+        let is_any_kept = match (self.any, other.any) {
+            (true, true) => asks_alike,
+            (true, false) => other.is_for_everyone(),
+            (false, true) => self.is_for_everyone(),
+            (false, false) => false,
+        };
         Ok(Access {
+            any: is_any_kept && !allow.is_empty(),
             allow,
             deny,
             htpasswd: only(&self.htpasswd, &other.htpasswd)?,
@@ -180,5 +198,41 @@ pub(crate) mod tests {
         }
         let far = rule("/a", &["10.0.0.0/8"], &[], false).and(&rule("/*", &["192.0.2.1"], &[], false));
         assert_eq!(far, Err("name networks"));
+    }
+
+    #[test]
+    fn a_password_alone_avoids_no_network_of_the_other_rule() {
+        let any = |path: &str, allow: &[&str]| Access {
+            any: true,
+            ..rule(path, allow, &[], true)
+        };
+        for (one, other, is_any) in [
+            (
+                any("/a", &["10.0.0.0/8"]),
+                rule("/*", &["10.1.0.0/16"], &[], false),
+                false,
+            ),
+            (
+                rule("/a", &["10.1.0.0/16"], &[], false),
+                any("/*", &["10.0.0.0/8"]),
+                false,
+            ),
+            (any("/a", &["10.0.0.0/8"]), rule("/*", &[], &[], true), false),
+            (any("/a", &["10.1.0.0/16"]), any("/*", &["10.0.0.0/8"]), true),
+            (
+                any("/a", &["10.1.0.0/16"]),
+                rule("/*", &["all"], &[], false),
+                true,
+            ),
+            (
+                rule("/a", &["all"], &[], false),
+                any("/*", &["10.1.0.0/16"]),
+                true,
+            ),
+        ] {
+            let both = one.and(&other).expect("one rule");
+            assert_eq!(both.any, is_any, "{one:?} {other:?}");
+            assert_eq!(both.htpasswd.as_deref(), Some("users"), "{one:?} {other:?}");
+        }
     }
 }

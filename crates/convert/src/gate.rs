@@ -51,9 +51,7 @@ impl Site {
             ..Access::default()
         };
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
-            let both = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
-            // A password alone is not enough.
-            *rule = Access { any: false, ..both };
+            *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
         }
         let covers_everything = |rule: &Access| matches!(&*rule.path, "*" | "/*");
         if !self.access.iter().any(covers_everything) {
@@ -82,6 +80,26 @@ impl Site {
                 }
             }
             self.access.push(rule.clone());
+        }
+    }
+
+    /// Limits rules for the paths below a folder to these, where a later rule decides otherwise about its name: a `location /a/` of
+    /// nginx says nothing about `/a`, and a rule for `/a/*` is also for `/a`.
+    pub(crate) fn leave_names_of_folders(&mut self) {
+        for at in 0..self.access.len() {
+            let rule = &self.access[at];
+            let is_narrow = |name: &&str| !name.is_empty() && !name.contains('*');
+            let Some(name) = rule.path.strip_suffix("/*").filter(is_narrow) else {
+                continue;
+            };
+            let mut behind = self.access[at + 1..].iter();
+            let next = behind.find(|next| next.conditions.is_empty() && next.applies_to(name));
+            let admits_more = next.is_some_and(|next| !rule.satisfies(next));
+            if admits_more && rule.conditions.is_empty() {
+                // With a slash at its end, a path covers what is below it, and not the path without.
+                let path = format!("{name}/");
+                self.access[at].path = path;
+            }
         }
     }
 
@@ -123,12 +141,14 @@ impl Site {
                 };
                 is_part && covers(&other.path, &rule.path)
             };
-            // With `Satisfy any`, which is inherited, too, its own part is enough.
-            let inherited = rules[at + 1..].iter().find(lacks).filter(|other| !other.any);
+            // With `Satisfy any`, its own part is enough, unless it replaces `Satisfy` with `Allow` and `Deny`.
+            let inherited = rules[at + 1..].iter().find(lacks);
+            let inherited = inherited.filter(|other| !other.any || rule.parts.1);
             if let Some(other) = inherited {
                 let both = rule.and(other).unwrap_or_else(|_| Access::nobody(&rule.path));
                 rules[at] = Access {
                     rank: rule.rank,
+                    any: rule.any && both.any,
                     ..both
                 };
             }
@@ -161,7 +181,8 @@ impl Site {
             .proxies
             .iter()
             // Scripts are files: Apache applies the sections to them.
-            .filter(|proxy| !has_others && !proxy.is_fastcgi && proxy.path.contains('*'))
+            .filter(|proxy| !has_others && !proxy.is_fastcgi && !proxy.is_in_section)
+            .filter(|proxy| proxy.path.contains('*'))
             .filter(|proxy| about_files.iter().any(|rule| limits(rule, &proxy.path)))
             .collect();
         proxies.sort_by_key(|proxy| core::cmp::Reverse(proxy.path.len()));
@@ -325,6 +346,35 @@ mod tests {
         let of = |path: &str| site.access.iter().find(|rule| rule.path == path).expect("a rule");
         assert!(of("/far/*").is_for_nobody());
         assert_eq!(of("/near/*").allow, ["10.1.0.0/16"]);
+    }
+
+    #[test]
+    fn a_folder_is_not_its_name() {
+        let closed = || rule("/*", &[], &["all"], false);
+        for (path, wider, expected) in [
+            ("/a/*", closed(), "/a/"),
+            ("/a/*", rule("/b/*", &[], &["all"], false), "/a/*"),
+            ("/a/*", rule("/a", &[], &["all"], false), "/a/"),
+            ("/a/*", rule("/*", &["all"], &[], false), "/a/*"),
+            ("/a*", closed(), "/a*"),
+            ("/*/a/*", closed(), "/*/a/*"),
+            ("/*", closed(), "/*"),
+        ] {
+            let mut site = Site {
+                access: vec![rule(path, &["all"], &[], false), wider.clone()],
+                ..Site::default()
+            };
+            site.leave_names_of_folders();
+            assert_eq!(site.access[0].path, expected, "{path} {wider:?}");
+            assert_eq!(site.access[1], wider);
+        }
+        // One that refuses more covers the name, too.
+        let mut site = Site {
+            access: vec![rule("/a/*", &[], &[], true), rule("/*", &["all"], &[], false)],
+            ..Site::default()
+        };
+        site.leave_names_of_folders();
+        assert_eq!(site.access[0].path, "/a/*");
     }
 
     #[test]

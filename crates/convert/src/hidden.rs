@@ -36,9 +36,14 @@ pub(crate) fn fate(expression: &str, is_known_elsewhere: bool) -> Fate {
     let matches_known = alternatives(expression)
         .filter_map(behind_dot)
         .any(|rest| rest.is_empty() || rest.starts_with(['.', '+', '[', '\\']));
-    match matches_known && !is_known_elsewhere {
-        true => Fate::changed(format!("{WHY}, except `/.well-known` at the root")),
-        false => Fate::unneeded(WHY),
+    // Its own examples mean `.htaccess`, and it also matches within names.
+    let is_loose = alternatives(expression).any(|one| one.starts_with(r"\.ht"));
+    match (matches_known && !is_known_elsewhere, is_loose) {
+        (true, _) => Fate::changed(format!("{WHY}, except `/.well-known` at the root")),
+        (false, true) => Fate::changed(format!(
+            "{WHY}; Weir sends files with `.ht` within their names, such as `a.htpasswd`"
+        )),
+        (false, false) => Fate::unneeded(WHY),
     }
 }
 
@@ -92,5 +97,7 @@ mod tests {
         assert_eq!(fate(r"/\.", true), Fate::unneeded(WHY));
         assert_eq!(fate(r"/\.(?!well-known)", false), Fate::unneeded(WHY));
         assert_eq!(fate(r"/\.git", false), Fate::unneeded(WHY));
+        assert_eq!(fate(r"^\.ht", true), Fate::unneeded(WHY));
+        assert!(matches!(fate(r"\.ht", true), Fate::Changed(why) if why.contains("a.htpasswd")));
     }
 }

@@ -21,6 +21,7 @@ mod files;
 mod gate;
 mod hidden;
 mod hsts;
+mod letter_case;
 mod logs;
 mod loopback;
 mod model;
@@ -155,9 +156,13 @@ pub fn convert(
     }
     loopback::limit(&mut server, &main.name, &mut report);
     client_certificates::apply(&mut server, &main.name, &mut report);
+    // Caddy ignores case in paths, too.
+    if dialect != Dialect::Caddy {
+        letter_case::apply(&mut server, &main.name, &mut report);
+    }
     let has_files = dialect != Dialect::Caddy;
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
-    hsts::apply(&mut server);
+    hsts::apply(&mut server, &main.name, &mut report);
     reopen(&server, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
     logs::note_absent(&server, &mut report);
@@ -178,7 +183,7 @@ pub fn convert(
 fn reopen(server: &model::Server, report: &mut Report) {
     for site in core::iter::once(&server.top).chain(&server.hosts) {
         for one in &site.presumed {
-            if let Some(path) = site.upstream_of(&one.paths) {
+            if let Some(path) = site.upstream_against(one) {
                 let why = format!("{}; the upstream of `{path}` gets these requests", one.why);
                 report.replace(&one.at, &one.directive, Fate::open(why));
             }

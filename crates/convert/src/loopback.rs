@@ -1,9 +1,11 @@
 //! Sites that only this machine reaches, because they listen on loopback addresses or Unix sockets. Weir's hosts answer at all
-//! addresses alike, so an access rule takes the place of the address.
+//! addresses alike, so an access rule takes the place of the address. Whom private addresses serve is not known: such sites are
+//! reported.
 
 use crate::fate::Fate;
 use crate::model::{Server, Site};
 use crate::report::{At, Report};
+use crate::value::is_private;
 use std::net::SocketAddr;
 
 /// The clients of this machine.
@@ -11,28 +13,33 @@ const NETWORKS: [&str; 3] = ["127.0.0.0/8", "::1", "unix"];
 
 /// Limits such sites to clients of this machine, if the result listens on other addresses, too.
 pub(crate) fn limit(server: &mut Server, file: &str, report: &mut Report) {
-    let is_loopback = |text: &String| text.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback());
-    let mut addresses = server.listen.iter().chain(&server.secure);
-    if addresses.all(is_loopback) && !server.has("domain") {
-        return;
-    }
+    let all_are = |is_it: fn(SocketAddr) -> bool| {
+        let mut addresses = server.listen.iter().chain(&server.secure);
+        let all = addresses.all(|text| text.parse::<SocketAddr>().is_ok_and(is_it));
+        all && !server.has("domain")
+    };
+    let is_local = all_are(|at| at.ip().is_loopback());
+    let is_all_private = all_are(|at| is_private(at.ip()));
     for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
-        if site.is_local {
+        if site.is_local && !is_local {
             site.admit_only(&NETWORKS);
-            note(site, file, report);
+            let why = "Weir's hosts answer at all addresses alike; an access rule admits clients of this machine only";
+            note(site, file, Fate::changed(why), report);
+        } else if site.is_private && !is_all_private {
+            let why = "Weir's hosts answer at all addresses alike, and those of this site were private; write an access rule with the \
+                       networks of its clients";
+            note(site, file, Fate::open(why), report);
         }
     }
 }
 
-fn note(site: &Site, file: &str, report: &mut Report) {
+fn note(site: &Site, file: &str, fate: Fate, report: &mut Report) {
     let nowhere = At {
         file: file.into(),
         line: 0,
     };
     let (at, shown) = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
-    let why =
-        "Weir's hosts answer at all addresses alike; an access rule admits clients of this machine only";
-    report.add(&at, &format!("addresses of {shown}"), Fate::changed(why));
+    report.add(&at, &format!("addresses of {shown}"), fate);
 }
 
 #[cfg(test)]
@@ -79,5 +86,28 @@ mod tests {
             only,
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_site_of_private_addresses_is_open_beside_public_ones() {
+        for (listen, word) in [
+            (&["10.0.0.1:80", ":8080"][..], Some("open")),
+            (&["10.0.0.1:80", "192.0.2.1:80"], Some("open")),
+            (&["10.0.0.1:80", "127.0.0.1:80"], None),
+        ] {
+            let mut server = Server {
+                listen: listen.iter().map(|one| (*one).to_owned()).collect(),
+                hosts: vec![Site {
+                    is_private: true,
+                    ..Site::default()
+                }],
+                ..Server::default()
+            };
+            let mut report = Report::default();
+            limit(&mut server, "site", &mut report);
+            let words: Vec<&str> = report.notes().iter().map(|note| note.fate.word()).collect();
+            assert_eq!(words, Vec::from_iter(word), "{listen:?}");
+            assert!(server.hosts[0].all_access().is_empty());
+        }
     }
 }

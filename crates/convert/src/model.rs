@@ -133,6 +133,8 @@ pub(crate) struct Site {
     pub(crate) authorities: Option<String>,
     /// Whether only this machine reaches the addresses of the site.
     pub(crate) is_local: bool,
+    /// Whether all addresses of the site are private ones.
+    pub(crate) is_private: bool,
     /// Folder of the pages of logins as TOML. Apache only.
     pub(crate) tilde: Option<String>,
     /// Whether a limit on all upstreams is lost, so that the result denies their paths. Apache only.
@@ -183,21 +185,33 @@ impl Site {
             directive: directive.shown(),
             paths: paths.to_vec(),
             why: why.to_owned(),
+            is_of_files: false,
         });
         for inner in directive.inner() {
             self.presume(inner, paths, why);
         }
     }
 
+    /// As [`Site::presume`], for a directive that limits scripts and what sections pass on, and no other upstream.
+    pub(crate) fn presume_of_files(&mut self, directive: &Directive, paths: &[String], why: &str) {
+        let before = self.presumed.len();
+        self.presume(directive, paths, why);
+        let added = self.presumed.iter_mut().skip(before);
+        added.for_each(|one| one.is_of_files = true);
+    }
+
     /// The pattern of the first rule that passes on requests for one of these paths.
     pub(crate) fn upstream_of(&self, paths: &[String]) -> Option<&str> {
-        let is_passed = |rule: &&Proxy| {
-            paths.iter().any(|path| {
-                let is_excepted = rule.except.iter().any(|except| covers(except, path));
-                !is_excepted && overlaps(&rule.path, path)
-            })
-        };
-        self.proxies.iter().find(is_passed).map(|rule| &*rule.path)
+        let found = self.proxies.iter().find(|rule| rule.passes(paths));
+        found.map(|rule| &*rule.path)
+    }
+
+    /// The pattern of the first rule that contradicts a presumption.
+    pub(crate) fn upstream_against(&self, presumed: &Presumed) -> Option<&str> {
+        let is_meant = |rule: &&Proxy| !presumed.is_of_files || rule.is_fastcgi || rule.is_in_section;
+        let mut rules = self.proxies.iter().filter(is_meant);
+        let found = rules.find(|rule| rule.passes(&presumed.paths));
+        found.map(|rule| &*rule.path)
     }
 
     /// Adds a folder of its own for the paths of a pattern such as `/a/*`, or returns the one that they have.
@@ -459,6 +473,8 @@ pub(crate) struct Presumed {
     pub(crate) paths: Vec<String>,
     /// What is different for upstreams.
     pub(crate) why: String,
+    /// Whether it limits scripts and what sections of Apache pass on, and no other upstream.
+    pub(crate) is_of_files: bool,
 }
 
 /// How many requests a client may make for a path.
@@ -488,10 +504,22 @@ pub(crate) struct Proxy {
     pub(crate) check: Vec<(String, String)>,
     /// Whether the upstreams speak FastCGI.
     pub(crate) is_fastcgi: bool,
+    /// Of Apache: whether a section or a `.htaccess` passes the requests on, so that sections of folders and files limit them.
+    pub(crate) is_in_section: bool,
     /// Further keys of `[proxy.fastcgi]` and their TOML values.
     pub(crate) fastcgi: Vec<(String, String)>,
     /// Parameters of each request and their values.
     pub(crate) params: Vec<(String, String)>,
+}
+
+impl Proxy {
+    /// Whether the rule passes on requests for one of these paths.
+    fn passes(&self, paths: &[String]) -> bool {
+        paths.iter().any(|path| {
+            let is_excepted = self.except.iter().any(|except| covers(except, path));
+            !is_excepted && overlaps(&self.path, path)
+        })
+    }
 }
 
 #[cfg(test)]

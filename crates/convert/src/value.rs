@@ -115,6 +115,17 @@ pub(crate) fn contains(outer: &str, inner: &str) -> bool {
     width == other && bits <= more && (start ^ address).checked_shr(rest).unwrap_or(0) == 0
 }
 
+/// Whether an address is one of a private network (RFC 1918, RFC 4193), of a link, or of this machine.
+pub(crate) fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_private() || ip.is_link_local() || ip.is_loopback(),
+        IpAddr::V6(ip) => {
+            let first = ip.segments()[0];
+            ip.is_loopback() || (first & 0xfe00) == 0xfc00 || (first & 0xffc0) == 0xfe80
+        }
+    }
+}
+
 /// Whether a text is a host name for `names`.
 pub(crate) fn is_host_name(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
@@ -243,6 +254,27 @@ mod tests {
             ("unix", "10.0.0.1", false),
         ] {
             assert_eq!(contains(outer, inner), expected, "{outer} {inner}");
+        }
+    }
+
+    #[test]
+    fn private_addresses_are_those_of_the_rfcs() {
+        for (text, expected) in [
+            ("10.1.2.3", true),
+            ("172.16.0.1", true),
+            ("172.32.0.1", false),
+            ("192.168.0.1", true),
+            ("169.254.0.1", true),
+            ("127.0.0.1", true),
+            ("0.0.0.0", false),
+            ("192.0.2.1", false),
+            ("::1", true),
+            ("::", false),
+            ("fd00::1", true),
+            ("fe80::1", true),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(is_private(text.parse().unwrap()), expected, "{text}");
         }
     }
 

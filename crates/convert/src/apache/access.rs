@@ -8,6 +8,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Site;
 use crate::report::Report;
+use crate::value::contains;
 
 /// What the lines of one level say, until its end.
 #[derive(Default)]
@@ -28,6 +29,9 @@ pub(super) struct Level {
     /// Whether `Require` and `Allow` admit everyone.
     is_granted: bool,
     allows_all: bool,
+    /// Whether there are lines `Allow`, and whether those of `Deny` are stronger and also refuse all other clients.
+    has_allow: bool,
+    is_allow_first: bool,
     /// Whether a line `Require` or `Allow` is lost. Others of the level still admit their clients.
     is_lost: bool,
     has_lost_allow: bool,
@@ -138,6 +142,7 @@ impl Level {
         let lost = |why: &str| Fate::missing(format!("{why}; {DENIED}"));
         self.parts.0 |= name == "require";
         self.parts.1 |= matches!(name, "allow" | "deny");
+        self.has_allow |= name == "allow";
         Some(match (name, words.as_slice()) {
             ("require", ["all", "granted"]) => {
                 self.is_said = true;
@@ -225,6 +230,11 @@ impl Level {
                 self.allows_all = true;
                 Fate::Carried
             }
+            ("order", ["allow,deny" | "mutual-failure"]) => {
+                self.is_said = true;
+                self.is_allow_first = true;
+                Fate::Carried
+            }
             ("order", _) => Fate::changed("the longest matching network decides, not the order"),
             ("satisfy", [word]) => {
                 self.any = *word == "any";
@@ -267,6 +277,18 @@ impl Level {
         }
     }
 
+    /// With `Order allow,deny`, no `Allow` lifts a `Deny`, and clients that no line names are refused.
+    fn refuse_first(&mut self) {
+        let (deny, had_networks) = (&self.deny, !self.allow.is_empty());
+        let is_denied = |network: &String| deny.iter().any(|known| contains(known, network));
+        self.allow.retain(|network| !is_denied(network));
+        let admits_none = self.allow.is_empty() && (had_networks || !self.allows_all);
+        if admits_none || !self.has_allow {
+            self.allow.clear();
+            self.deny = vec!["all".to_owned()];
+        }
+    }
+
     /// Puts the rule for this level into the site.
     pub(super) fn finish(mut self, folder: &Folder, site: &mut Site) {
         if self.needs_tls {
@@ -276,6 +298,9 @@ impl Level {
         }
         if !self.is_said {
             return;
+        }
+        if self.is_allow_first {
+            self.refuse_first();
         }
         if !self.allow.is_empty() {
             self.deny.retain(|network| network != "all");

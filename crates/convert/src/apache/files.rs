@@ -208,9 +208,10 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
                 args.iter()
                     .any(|arg| arg.trim_start_matches('+').eq_ignore_ascii_case(word))
             };
-            let lacks = args
-                .iter()
-                .any(|arg| arg.eq_ignore_ascii_case("-indexes") || arg.eq_ignore_ascii_case("none"));
+            // A list without signs replaces the options of the folders around.
+            let replaces = !args.is_empty() && !args.iter().any(|arg| arg.starts_with(['+', '-']));
+            let lacks = (replaces && !has("Indexes") && !has("All"))
+                || args.iter().any(|arg| arg.eq_ignore_ascii_case("-indexes"));
             let others: Vec<&str> = args
                 .iter()
                 .map(String::as_str)

@@ -19,7 +19,7 @@ use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Ser
 use crate::report::{At, Report, Unreadable};
 use crate::shared::TRUSTED;
 use crate::to_https;
-use crate::value::{is_host_name, network, quote, seconds};
+use crate::value::{is_host_name, is_private, network, quote, seconds};
 use rewrite::Wishes;
 use site::{Context, Folder};
 use std::collections::BTreeMap;
@@ -158,9 +158,13 @@ struct Host {
     wishes: Wishes,
 }
 
-/// Whether a directive limits access to upstreams. `Order` alone limits nothing.
+/// Whether a directive limits access to upstreams. `Order` alone limits nothing, and `Allow` may admit a few clients only.
 fn limits_proxies(directive: &Directive) -> bool {
-    lower(directive) != "order" && access::is_limit(directive)
+    match lower(directive).as_str() {
+        "order" => false,
+        "allow" => !directive.arg(1).eq_ignore_ascii_case("all"),
+        _ => access::is_limit(directive),
+    }
 }
 
 /// The fate of a directive in `<Proxy>`.
@@ -458,23 +462,24 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             list.push(at);
         }
     }
-    let is_loopback = |text: &str| {
+    // Whether an address of a virtual host is one of these.
+    let is_of_kind = |text: &str, is_it: fn(std::net::IpAddr) -> bool| {
         let at = address(&text.replace("localhost", "127.0.0.1"))?;
-        let is_of_machine = |at: &str| {
-            at.parse::<std::net::SocketAddr>()
-                .ok()
-                .map(|at| at.ip().is_loopback())
-        };
+        let is_one = |at: &str| at.parse::<std::net::SocketAddr>().ok().map(|at| is_it(at.ip()));
         // An address of all interfaces is that of `Listen`.
         let port = at.strip_prefix(':').map(|port| format!(":{port}"));
         match port {
-            None => is_of_machine(&at),
+            None => is_one(&at),
             Some(port) => {
                 let mut said = listens.iter().filter(|listen| listen.ends_with(&port)).peekable();
                 said.peek()?;
-                Some(said.all(|listen| is_of_machine(listen) == Some(true)))
+                Some(said.all(|listen| is_one(listen) == Some(true)))
             }
         }
+    };
+    let all_are = |host: &Host, is_it: fn(std::net::IpAddr) -> bool| {
+        let mut addresses = host.addresses.iter();
+        !host.addresses.is_empty() && addresses.all(|text| is_of_kind(text, is_it) == Some(true))
     };
     let is_alone = hosts.is_empty();
     let mut wished: Vec<Site> = Vec::new();
@@ -510,9 +515,8 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
                     ..site
                 }),
         );
-        let mut addresses = host.addresses.iter();
-        host.site.is_local =
-            !host.addresses.is_empty() && addresses.all(|text| is_loopback(text) == Some(true));
+        host.site.is_local = all_are(&host, |ip| ip.is_loopback());
+        host.site.is_private = all_are(&host, is_private);
         let lead = lead(&host, &secure_names, report);
         if let Some((lead, names)) = note_cleartext(&host, lead, &secure_names, server)
             && has_secured

@@ -1,9 +1,10 @@
-//! The syntax of Apache httpd: lines, quotes, sections, includes. Knows no directive but `Include`.
+//! The syntax of Apache httpd: lines, quotes, sections, includes. Knows no directive but `Include`, and those that limit access.
 //!
 //! `Define NAME VALUE` replaces `${NAME}` in the lines behind it. Names without a definition stay, as in Apache.
 //! The contents of `<IfModule>`, `<IfDefine>` and `<IfVersion>` are read as if the condition were true, unless it begins
 //! with `!`.
 
+use super::access::is_limit;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{DEPTH_MAX, Files, INCLUDES_MAX, Text};
@@ -167,21 +168,25 @@ impl Reading<'_> {
                 }
                 Fate::unneeded("the result has the value in place of the name")
             }
-            _ => Fate::unneeded("the converter takes modules and definitions for present"),
+            _ => Fate::unneeded(PRESENT),
         };
         self.report.add(&directive.at, &directive.shown(), fate);
     }
 
     fn condition(&mut self, section: &Directive, inner: Vec<Directive>, target: &mut Vec<Directive>) {
-        let is_not = section.arg(0).starts_with('!');
-        let fate = match is_not {
-            true => Fate::unneeded("the converter takes modules and definitions for present"),
+        let fate = match section.arg(0).starts_with('!') {
+            true => Fate::unneeded(PRESENT),
             false => Fate::Carried,
         };
         self.report.add(&section.at, &section.shown(), fate.clone());
-        match is_not {
-            true => inner.iter().for_each(|one| one.note_all(&fate, self.report)),
-            false => target.extend(inner),
+        match fate == Fate::Carried {
+            true => target.extend(inner),
+            false => {
+                let is_of_module = section.name.eq_ignore_ascii_case("<ifmodule");
+                inner
+                    .iter()
+                    .for_each(|one| leave_out(one, is_of_module, self.report));
+            }
         }
     }
 
@@ -207,6 +212,21 @@ impl Reading<'_> {
             all.extend(self.file(file, depth + 1)?);
         }
         Ok(all)
+    }
+}
+
+/// Why a section is left out that holds without a module or a definition.
+const PRESENT: &str = "the converter takes modules and definitions for present";
+
+/// Reports a directive of such a section. What limits access is open, unless another module has it in place of the absent one.
+fn leave_out(directive: &Directive, is_of_module: bool, report: &mut Report) {
+    let fate = match !is_of_module && is_limit(directive) {
+        true => Fate::open(PRESENT),
+        false => Fate::unneeded(PRESENT),
+    };
+    report.add(&directive.at, &directive.shown(), fate);
+    for inner in directive.inner() {
+        leave_out(inner, is_of_module, report);
     }
 }
 

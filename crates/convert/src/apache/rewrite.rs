@@ -38,6 +38,26 @@ pub(super) struct Wish {
     pub(super) needs_field: bool,
 }
 
+/// Whether a rule has a flag that this function knows, in upper case.
+fn has_flag(rule: &Directive, is_it: impl Fn(&str) -> bool) -> bool {
+    let flags = rule.arg(2).trim_matches(['[', ']']).to_ascii_uppercase();
+    flags.split(',').any(|flag| is_it(flag.trim()))
+}
+
+/// Whether a rule does nothing but refuse requests.
+pub(super) fn refuses(rule: &Directive) -> bool {
+    let is_error = |status: &str| matches!(status.parse::<u16>(), Ok(400..=599));
+    has_flag(rule, |flag| match flag.split_once('=') {
+        Some(("R" | "REDIRECT", status)) => is_error(status),
+        _ => matches!(flag, "F" | "FORBIDDEN" | "G" | "GONE"),
+    })
+}
+
+/// Whether a rule passes programs of PHP to an application.
+pub(super) fn passes_programs(rule: &Directive) -> bool {
+    rule.arg(0).contains("php") && has_flag(rule, |flag| matches!(flag, "P" | "PROXY"))
+}
+
 /// Reads a rule with the conditions before it.
 pub(super) fn rule(
     rule: &Directive,
@@ -496,14 +516,20 @@ fn refuse(
 }
 
 fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool, site: &mut Site) -> Fate {
+    let anchored = anchored(expression, is_htaccess);
     if let [(asked, condition), ..] = asked {
-        return Fate::missing(format!(
+        let why = format!(
             "the condition `{asked} {condition}` has no form in Weir; `websocket` of a `[[proxy]]` is on by default"
-        ));
+        );
+        // Most of these choose among upstreams. Programs would be sent as text.
+        return match expression.contains("php") {
+            true => super::upstream::close(&anchored, &why, site),
+            false => Fate::missing(why),
+        };
     }
-    let read = match patterns(expression, is_htaccess) {
+    let read = match regex::read(&anchored) {
         Ok(read) => read,
-        Err(why) => return Fate::missing(why),
+        Err(why) => return super::upstream::close(&anchored, &why, site),
     };
     // The target is an address, and behind it the text of the star.
     let target = |one: &Match| one.fill(text).ok()?.strip_suffix("/*").map(str::to_owned);
@@ -511,13 +537,12 @@ fn pass(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: bool,
     let Some(target) =
         first.filter(|first| read.matches.iter().all(|one| target(one).as_ref() == Some(first)))
     else {
-        return Fate::missing(
-            "Weir sends the whole path, or the part that the star stands for, to upstreams",
-        );
+        let why = "Weir sends the whole path, or the part that the star stands for, to upstreams";
+        return super::upstream::close(&anchored, why, site);
     };
     let (address, changed) = match upstream::address(&target) {
         Ok(found) => found,
-        Err(why) => return Fate::missing(why),
+        Err(why) => return super::upstream::close(&anchored, &why, site),
     };
     for path in read.patterns() {
         site.proxies.push(crate::model::Proxy {

@@ -79,7 +79,12 @@ pub(super) fn read(
                 let why = "for all methods: files have GET, HEAD and OPTIONS only";
                 cx.report
                     .add(&directive.at, &directive.shown(), Fate::changed(why));
-                rest.extend(directive.inner());
+                for one in directive.inner() {
+                    match access::is_group(one) {
+                        true => level.group(one, &mut rest, cx.report),
+                        false => rest.push(one),
+                    }
+                }
             }
             true => sections.push(directive),
             false => rest.push(directive),
@@ -99,10 +104,16 @@ pub(super) fn read(
         let fate = match name.as_str() {
             "rewriterule" => {
                 let conditions = std::mem::take(&mut conditions);
+                let before = site.proxies.len();
                 let fate = match folder.is_root() {
                     true => rewrite::rule(directive, &conditions, cx.is_htaccess, site, wishes),
-                    false => Fate::missing("the converter reads rules of the whole site only"),
+                    false => rule_of_folder(directive, folder, site),
                 };
+                // There, `[P]` comes after the checks of sections.
+                if cx.is_htaccess || folder.rank.0 != Access::SERVER {
+                    let added = site.proxies.iter_mut().skip(before);
+                    added.for_each(|rule| rule.is_in_section = true);
+                }
                 for condition in &conditions {
                     let fate = match &fate {
                         Fate::Missing(_) => Fate::missing("its rule is missing"),
@@ -132,6 +143,20 @@ pub(super) fn read(
         cx.report.add(&first.at, "ProxyPass", Fate::missing(why));
     }
     level.finish(folder, site);
+}
+
+/// The fate of a `RewriteRule` about some paths, which the converter does not read. One that refuses requests closes them.
+fn rule_of_folder(rule: &Directive, folder: &Folder, site: &mut Site) -> Fate {
+    let why = "the converter reads rules of the whole site only";
+    let denied = if rewrite::refuses(rule) {
+        folder.patterns.clone()
+    } else if rewrite::passes_programs(rule) {
+        vec!["*.php".to_owned()]
+    } else {
+        return Fate::missing(why);
+    };
+    site.access.extend(denied.iter().map(|path| Access::nobody(path)));
+    Fate::missing(format!("{why}; the result denies `{}`", denied.join("`, `")))
 }
 
 /// The fate of `AllowOverride`.
@@ -231,19 +256,30 @@ fn beneath<'p>(inner: &'p str, outer: &str) -> Option<&'p str> {
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
+/// A folder as `<Directory>` names it, without a star at its end, and what the pattern of its paths ends with: `/a*` are all folders
+/// whose names begin with `a`.
+fn without_star(path: &str) -> (&str, &'static str) {
+    let path = path.trim_end_matches('/');
+    match path.strip_suffix('*') {
+        Some(start) if !start.is_empty() && !start.ends_with(['/', '*']) => (start, "*"),
+        _ => (path.trim_end_matches(['/', '*']), "/*"),
+    }
+}
+
 /// The patterns of a `<Directory>` in the folders of mounts.
 fn in_mounts(path: &str, site: &Site) -> Vec<String> {
-    let path = path.trim_end_matches(['/', '*']);
+    let (path, end) = without_star(path);
     let patterns = site
         .mounts
         .iter()
         .filter(|mount| mount.strip)
         .filter_map(|mount| {
-            if path.is_empty() || beneath(&mount.root, path).is_some() {
+            let is_above = path.is_empty() || beneath(&mount.root, path).is_some();
+            if is_above || (end == "*" && mount.root.starts_with(path)) {
                 return pattern(&format!("{}*", mount.path));
             }
             let rest = beneath(path, &mount.root)?;
-            pattern(&format!("{}{rest}/*", mount.path.trim_end_matches('/')))
+            pattern(&format!("{}{rest}{end}", mount.path.trim_end_matches('/')))
         });
     patterns.collect()
 }
@@ -253,18 +289,27 @@ fn in_mounts(path: &str, site: &Site) -> Vec<String> {
 /// # Errors
 /// The folder is outside of it.
 fn below(path: &str, root: Option<&str>) -> Result<Vec<String>, ()> {
-    let path = path.trim_end_matches(['/', '*']);
+    let (path, end) = without_star(path);
     let within = |inner: &str, outer: &str| beneath(inner, outer).map(str::to_owned);
     match root {
         // What holds for a folder above the root holds for the root.
         _ if path.is_empty() => Ok(vec!["/*".to_owned()]),
         Some(root) if within(root, path).is_some() => Ok(vec!["/*".to_owned()]),
+        Some(root) if end == "*" && root.starts_with(path) => Ok(vec!["/*".to_owned()]),
         Some(root) => match within(path, root) {
-            Some(rest) => Ok(pattern(&format!("{rest}/*")).into_iter().collect()),
+            Some(rest) => Ok(pattern(&format!("{rest}{end}")).into_iter().collect()),
             None => Err(()),
         },
         None => Err(()),
     }
+}
+
+/// Whether folders that a text with wildcards names may be those of the site.
+fn may_be_below(path: &str, site: &Site) -> bool {
+    let fixed = path.split(['*', '?', '[']).next().unwrap_or(path);
+    let of_mounts = site.mounts.iter().map(|mount| &mount.root);
+    let mut roots = site.root.iter().chain(of_mounts);
+    roots.any(|root| root.starts_with(fixed) || fixed.starts_with(&**root))
 }
 
 /// The patterns of a section of files within a folder; empty if Weir has none.
@@ -323,6 +368,9 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
     let name = section.name.to_ascii_lowercase() + suffix;
     let mut mounted = Vec::new();
     let patterns: Vec<String> = match name.as_str() {
+        // No pattern of Weir has these.
+        "<directory" if arg.contains(['?', '[']) && may_be_below(arg, site) => Vec::new(),
+        "<location" if arg.contains(['?', '[']) => Vec::new(),
         "<directory" => {
             mounted = in_mounts(arg, site);
             match below(arg, site.root.as_deref()) {
@@ -335,7 +383,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
                 Err(()) => mounted.clone(),
             }
         }
-        "<location" => match arg.contains(['*', '?', '[']) {
+        "<location" => match arg.contains('*') {
             true => pattern(arg).into_iter().collect(),
             false if arg == "/" => vec!["/*".to_owned()],
             false => pattern(&format!("{}/*", arg.trim_end_matches('/')))
@@ -346,7 +394,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         "<filesmatch" => match arg {
             // Apache applies sections of files to files alone, not to upstreams.
             arg if hidden::is_hidden(arg) => {
-                section.note_all(&Fate::unneeded(hidden::WHY), cx.report);
+                section.note_all(&hidden::fate(arg, true), cx.report);
                 return;
             }
             arg => from_regex(&as_path(arg)),
@@ -366,9 +414,11 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         "<limitexcept" | "<limit" => {
             let why = "files have GET, HEAD and OPTIONS only";
             section.note_all(&Fate::unneeded(why), cx.report);
-            // Apache applies sections of folders and files to files alone.
-            if matches!(folder.rank.0, Access::SERVER | Access::LOCATION) {
-                site.presume(section, &folder.patterns, "Weir has no rules by method");
+            // Apache applies sections of folders and files to files alone, scripts included.
+            let why = "Weir has no rules by method";
+            match folder.rank.0 {
+                Access::SERVER | Access::LOCATION => site.presume(section, &folder.patterns, why),
+                _ => site.presume_of_files(section, &folder.patterns, why),
             }
             return;
         }
@@ -398,6 +448,12 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
                 in_place_of(section, Vec::new(), folder)
             }
             _ => Vec::new(),
+        };
+        // The text of scripts is not for clients.
+        let runs = |one: &Directive| one.name.eq_ignore_ascii_case("sethandler");
+        let denied = match denied.is_empty() && arg.contains("ph") && section.inner().iter().any(runs) {
+            true => vec!["*.php".to_owned()],
+            false => denied,
         };
         match denied.is_empty() {
             true => note_refused(section, &why, cx.report),

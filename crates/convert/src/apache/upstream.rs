@@ -6,8 +6,9 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Proxy, Site};
 use crate::pattern::pattern;
+use crate::regex;
 use crate::upstream::{self, set};
-use crate::value::{field, quote};
+use crate::value::{field, is_site_path, quote};
 use std::collections::BTreeMap;
 
 /// Longest `connect-timeout` of Weir, in seconds.
@@ -40,13 +41,22 @@ pub(super) fn read(
                 [path, target, rest @ ..] => (path.as_str(), target, rest),
                 _ => return Some(Fate::missing("a path or a target is missing")),
             };
+            if name == "proxypassmatch" {
+                let why = "the converter reads `ProxyPass` with a path";
+                return Some(match (target == "!", folder.is_root()) {
+                    (true, _) => Fate::missing(why),
+                    (false, true) => close(path, why, site),
+                    (false, false) => {
+                        let closed = folder.patterns.iter().map(|path| Access::nobody(path));
+                        site.access.extend(closed);
+                        Fate::missing(format!("{why}; the result denies these paths"))
+                    }
+                });
+            }
             if target == "!" {
                 let bare = path.trim_end_matches('/');
                 kept.extend([bare.to_owned(), format!("{bare}/*")]);
                 return Some(Fate::Carried);
-            }
-            if name == "proxypassmatch" {
-                return Some(Fate::missing("the converter reads `ProxyPass` with a path"));
             }
             let (base, uri) = match target
                 .find("://")
@@ -81,18 +91,27 @@ pub(super) fn read(
             };
             let without = self::parameters(parameters, &mut rule);
             let bare = path.trim_end_matches('/');
+            // Apache puts what follows the path behind the target as it is.
+            let is_even = !folder.is_root() || path.ends_with('/') == uri.ends_with('/');
+            let mut is_below = true;
             match uri.trim_end_matches('/') {
-                same if same == bare => {}
+                same if same == bare => is_below = false,
                 "" => rule.strip = true,
+                other if is_even && is_site_path(other) => {
+                    set(&mut rule, "rewrite", &quote(&format!("{other}/*")));
+                }
                 _ => {
+                    site.access
+                        .extend(pattern(&format!("{path}*")).map(|path| Access::nobody(&path)));
                     return Some(Fate::missing(
-                        "Weir sends the whole path, or the part that the star of `path` stands for, to upstreams",
+                        "Weir sends the whole path, or the part that the star of `path` stands for, to upstreams; the result denies \
+                         these paths",
                     ));
                 }
             }
             let patterns = match bare {
                 "" => vec!["/*".to_owned()],
-                bare if rule.strip => vec![format!("{bare}/*")],
+                bare if is_below => vec![format!("{bare}/*")],
                 bare => vec![bare.to_owned(), format!("{bare}/*")],
             };
             for path in patterns.iter().filter_map(|path| pattern(path)) {
@@ -133,6 +152,24 @@ pub(super) fn read(
         "requestheader" => request_field(directive, folder, site),
         _ => return None,
     })
+}
+
+/// Denies the paths of an expression that an upstream would answer, and that is lost: the files there, programs above all, are not
+/// for clients.
+pub(super) fn close(expression: &str, why: &str, site: &mut Site) -> Fate {
+    let patterns = match regex::read(expression) {
+        Ok(read) => read.patterns(),
+        Err(_) => regex::around(expression),
+    };
+    let denied = match patterns.is_empty() && expression.contains("php") {
+        true => vec!["*.php".to_owned()],
+        false => patterns,
+    };
+    if denied.is_empty() {
+        return Fate::missing(why);
+    }
+    site.access.extend(denied.iter().map(|path| Access::nobody(path)));
+    Fate::missing(format!("{why}; the result denies `{}`", denied.join("`, `")))
 }
 
 /// Reads the parameters of `ProxyPass` into a rule. Returns those without a key in Weir.

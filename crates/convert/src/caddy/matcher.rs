@@ -2,7 +2,7 @@
 
 use crate::condition::{self, Compared, Sets};
 use crate::directive::Directive;
-use crate::pattern::pattern;
+use crate::pattern::{meet, pattern};
 use crate::regex;
 use crate::value::network;
 use std::collections::BTreeMap;
@@ -58,10 +58,26 @@ impl Matcher {
             _ => return Err(NETWORKS_AROUND.to_owned()),
         };
         let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
-        let patterns = match self.patterns.iter().any(is_all) {
-            true => around.patterns.clone(),
-            false => self.patterns.clone(),
+        let are_all = |matcher: &Matcher| matcher.patterns.iter().any(is_all);
+        let patterns = match (are_all(self), are_all(around)) {
+            (true, _) => around.patterns.clone(),
+            (false, true) => self.patterns.clone(),
+            (false, false) => {
+                let mut shared: Vec<String> = Vec::new();
+                for outer in &around.patterns {
+                    let both = self.patterns.iter().flat_map(|own| meet(outer, own));
+                    shared.extend(both);
+                }
+                shared.dedup();
+                shared
+            }
         };
+        if patterns.is_empty() {
+            return Err(format!(
+                "no path of the block around it matches: `{}`",
+                around.patterns.join("`, `")
+            ));
+        }
         Ok(Matcher {
             networks,
             conditions: self.conditions.and(&around.conditions)?,

@@ -19,7 +19,7 @@ use crate::files::{Files, Text};
 use crate::model::{Cleartext, HOSTS_MAX, Lead, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::to_https;
-use crate::value::{bytes, network, quote, seconds};
+use crate::value::{bytes, is_private, network, quote, seconds};
 use address::Address;
 use parse::Block;
 use users::Users;
@@ -66,6 +66,7 @@ pub(crate) fn convert(
         users: Users::default(),
         drafts: Vec::new(),
         log: None,
+        default_bind: Vec::new(),
         has_twin: false,
     };
     for option in &tree.options {
@@ -77,9 +78,22 @@ pub(crate) fn convert(
         option.note_all(&fate, report);
     }
     for block in &tree.sites {
-        reading.site(block, report);
+        match block.addresses.iter().any(|name| name.starts_with("&(")) {
+            true => note_route(block, report),
+            false => reading.site(block, report),
+        }
     }
     Ok(reading.assemble(report))
+}
+
+/// Reports a named route. It is no site, and what it checks is not in the result.
+fn note_route(block: &Block, report: &mut Report) {
+    let fate =
+        Fate::missing("the converter reads no named routes; the result denies the paths that `invoke` one");
+    report.add(&block.at, &block.addresses.join(" "), fate.clone());
+    for directive in &block.inner {
+        directive.note_all(&fate, report);
+    }
 }
 
 struct Reading {
@@ -93,6 +107,8 @@ struct Reading {
     drafts: Vec<Draft>,
     /// Log of sites that name no output.
     log: Option<Log>,
+    /// Addresses of sites that name none.
+    default_bind: Vec<String>,
     /// Whether a site in cleartext is left out that redirects to one with https.
     has_twin: bool,
 }
@@ -141,6 +157,10 @@ impl Reading {
                 Fate::changed("the metrics are at `/.weir/metrics`, for clients on this machine")
             }
             "log" => log(option, None, &mut self.log),
+            "default_bind" => {
+                self.default_bind.clone_from(&option.args);
+                bound(option)
+            }
             _ => Fate::missing("this option has no key in Weir"),
         }
     }
@@ -194,11 +214,17 @@ impl Reading {
             .filter(|directive| directive.name == "bind")
             .flat_map(|directive| directive.args.iter().map(String::as_str))
             .collect();
+        let usual = self.default_bind.clone();
+        let bind: Vec<&str> = match bind.is_empty() {
+            true => usual.iter().map(String::as_str).collect(),
+            false => bind,
+        };
         let is_machine = |at: &&str| {
             at.starts_with("unix/") || at.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
         };
         let mut site = Site {
             is_local: !bind.is_empty() && bind.iter().all(is_machine),
+            is_private: !bind.is_empty() && bind.iter().all(|at| at.parse().is_ok_and(is_private)),
             ..Site::default()
         };
         let (mut is_everyone, mut is_secure, mut is_plain_for_all) = (false, false, false);
@@ -273,14 +299,7 @@ impl Reading {
                     )
                 }
                 "tls" => self.tls(directive),
-                "bind" => match directive
-                    .args
-                    .iter()
-                    .all(|arg| arg.parse::<std::net::IpAddr>().is_ok())
-                {
-                    true => Fate::Carried,
-                    false => Fate::missing("Weir listens on IP addresses"),
-                },
+                "bind" => bound(directive),
                 "log" => log(directive, self.log.as_ref(), &mut site.log),
                 "request_body" => match directive
                     .inner()
@@ -525,6 +544,15 @@ impl Reading {
             // Caddy answers unknown hosts with an empty response; Weir must have a site, and denies it.
             self.server.top.access.push(Access::nobody("*"));
         }
+    }
+}
+
+/// The fate of `bind` and `default_bind`.
+fn bound(directive: &Directive) -> Fate {
+    let is_address = |arg: &String| arg.parse::<std::net::IpAddr>().is_ok();
+    match directive.args.iter().all(is_address) {
+        true => Fate::Carried,
+        false => Fate::missing("Weir listens on IP addresses"),
     }
 }
 

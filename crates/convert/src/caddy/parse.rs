@@ -139,6 +139,7 @@ impl Reading<'_> {
                 return Err(wrong(&directive.at, "imports that go too deep"));
             }
             if directive.name == "import" {
+                let given = directive.block.take().unwrap_or_default();
                 let inner = match self.snippets.get(directive.arg(0)) {
                     Some(snippet) => {
                         let snippet: Vec<Directive> = snippet
@@ -157,7 +158,15 @@ impl Reading<'_> {
                         inner
                     }
                 };
-                all.extend(self.expand(inner, depth + 1)?);
+                let places = count(&inner, &|one| is_place(&one.name));
+                if places.saturating_mul(count(&given, &|_| true)) > DIRECTIVES_MAX {
+                    return Err(wrong(&directive.at, "imports that go too deep"));
+                }
+                if places == 0 {
+                    let fate = Fate::unneeded("what is imported has no `{block}` for it");
+                    given.iter().for_each(|one| one.note_all(&fate, self.report));
+                }
+                all.extend(self.expand(with_block(inner, &given), depth + 1)?);
                 continue;
             }
             if let Some(inner) = directive.block.take() {
@@ -167,6 +176,42 @@ impl Reading<'_> {
         }
         Ok(all)
     }
+}
+
+/// How many directives of a block, and of those in it, are meant.
+fn count(block: &[Directive], is_meant: &dyn Fn(&Directive) -> bool) -> usize {
+    let each = block.iter();
+    each.map(|one| usize::from(is_meant(one)) + count(one.inner(), is_meant))
+        .sum()
+}
+
+/// Whether a name stands for the block that an `import` has, or for a part of it.
+fn is_place(name: &str) -> bool {
+    name == "{block}" || name.starts_with("{blocks.")
+}
+
+/// Directives with the block of an `import` in its places.
+fn with_block(directives: Vec<Directive>, given: &[Directive]) -> Vec<Directive> {
+    let mut all = Vec::new();
+    for mut one in directives {
+        if !is_place(&one.name) {
+            one.block = one.block.map(|inner| with_block(inner, given));
+            all.push(one);
+            continue;
+        }
+        let part = one
+            .name
+            .strip_prefix("{blocks.")
+            .and_then(|name| name.strip_suffix('}'));
+        match part {
+            None => all.extend(given.iter().cloned()),
+            Some(part) => {
+                let found = given.iter().filter(|other| other.name == part);
+                all.extend(found.flat_map(|other| other.inner().iter().cloned()));
+            }
+        }
+    }
+    all
 }
 
 /// A directive of a snippet with `{args[0]}` replaced.

@@ -1,6 +1,7 @@
 //! `reverse_proxy`: upstreams, balance, checks.
 
 use super::matcher::Matcher;
+use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{HeaderRule, Proxy, Site};
@@ -319,6 +320,7 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
                 false => Fate::missing(format!("without {}", others.join(", "))),
             }
         }
+        "rewrite" if let Some(fate) = option.args.last().and_then(|target| confinement::lost(target)) => fate,
         "transport" => Fate::missing("the converter carries HTTP, and FastCGI from `php_fastcgi`"),
         _ => Fate::missing("this option of the proxy has no key"),
     }

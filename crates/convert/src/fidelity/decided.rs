@@ -6,7 +6,7 @@ use crate::pattern::matches;
 use crate::{Conversion, Dialect};
 
 /// What the first access rule that covers a path says.
-fn decision(found: &Conversion, path: &str) -> String {
+pub(super) fn decision(found: &Conversion, path: &str) -> String {
     let rules = tables(site(found, None), "access");
     let said = rules.iter().find_map(|rule| {
         let (pattern, rest) = rule.strip_prefix("path = \"")?.split_once('"')?;
@@ -18,7 +18,7 @@ fn decision(found: &Conversion, path: &str) -> String {
     said.unwrap_or_default()
 }
 
-fn caddy(body: &str) -> Conversion {
+pub(super) fn caddy(body: &str) -> Conversion {
     converted(
         Dialect::Caddy,
         &format!("http://a.test {{\nroot * /srv\n{body}\n}}\n"),
@@ -166,7 +166,7 @@ fn a_block_that_removes_its_prefix_is_a_mount() {
     check_fates(&found, &[(4, "carried", "")]);
 }
 
-fn nginx(body: &str) -> Conversion {
+pub(super) fn nginx(body: &str) -> Conversion {
     converted(
         Dialect::Nginx,
         &format!("server {{ listen 80; root /srv;\n{body}\n}}\n"),
@@ -333,7 +333,7 @@ fn a_matcher_in_a_block_is_about_the_clients_of_the_block() {
     );
 }
 
-fn apache(body: &str) -> Conversion {
+pub(super) fn apache(body: &str) -> Conversion {
     converted(
         Dialect::Apache,
         &format!("<VirtualHost *:80>\nServerName a.test\nDocumentRoot /srv/www\n{body}\n</VirtualHost>\n"),

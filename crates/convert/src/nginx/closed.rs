@@ -22,10 +22,15 @@ enum Limit {
     Check,
 }
 
+/// Whether a status refuses a request. Those from 500 on are about the server, as in times of maintenance.
+pub(super) fn is_refusal(status: &str) -> bool {
+    matches!(status.parse::<u16>(), Ok(400..=499))
+}
+
 /// Whether a block refuses requests.
 pub(super) fn refuses(block: &Directive) -> bool {
     block.inner().iter().any(|one| match one.name.as_str() {
-        "return" => matches!(one.arg(0), "401" | "403" | "404" | "405" | "410" | "444" | "451"),
+        "return" => is_refusal(one.arg(0)),
         name => matches!(name, "deny" | "internal"),
     })
 }
@@ -50,8 +55,8 @@ fn limit(block: &Directive) -> Option<Limit> {
     }
 }
 
-/// The paths to deny in place of a location without patterns. Empty: it limits nothing, or refuses paths that only a pattern
-/// for the whole site covers.
+/// The paths to deny in place of a location without patterns. Empty: it limits nothing and passes nothing on, or only a pattern for
+/// the whole site covers its paths.
 pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
     let text = location.args.last().map_or("", |text| text);
     let narrow = match place.is_expression() {
@@ -63,7 +68,10 @@ pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
             wider.find(|path| path.len() > "/*".len()).into_iter().collect()
         }
     };
+    let passes_on = |one: &Directive| one.name.ends_with("_pass");
     match limit(location) {
+        // Nobody gets files in place of what an upstream answers.
+        None if location.inner().iter().any(passes_on) => narrow,
         None => Vec::new(),
         Some(Limit::Check) if narrow.is_empty() => vec!["/*".to_owned()],
         Some(_) => narrow,

@@ -182,8 +182,7 @@ pub(super) fn locations(
 
 /// Reports a block, and all in it, as missing.
 pub(super) fn refuse(block: &Directive, why: &str, report: &mut Report) {
-    let refuses =
-        block.name == "return" && matches!(block.arg(0), "401" | "403" | "404" | "410" | "444" | "451");
+    let refuses = block.name == "return" && closed::is_refusal(block.arg(0));
     let is_limit = plain::limits(&block.name) && block.arg(0) != "off";
     let fate = match is_limit || refuses {
         true => Fate::open(why),
@@ -623,6 +622,7 @@ impl<'a> Own<'a> {
             "access_log" => Fate::missing("the access log has all requests"),
             // An application answers other methods, too; of files, GET is all there is.
             "limit_except" => match block.inner().iter().any(|one| one.name.ends_with("_pass"))
+                || block.inner().iter().any(|one| falls_back(one, self.siblings))
                 || !directive.args.iter().any(|name| name.eq_ignore_ascii_case("get"))
             {
                 true => closed::methods(directive, &self.place.patterns, site),
@@ -943,6 +943,12 @@ fn has_upstream(block: &[Directive], name: &str) -> bool {
         .iter()
         .filter(named)
         .any(|one| one.inner().iter().any(passes_on))
+}
+
+/// Whether a directive sends requests without a file to an upstream of this block.
+fn falls_back(directive: &Directive, block: &[Directive]) -> bool {
+    let is_passed = |last: &String| has_upstream(block, last) || (last.contains(".php") && has_php(block));
+    directive.name == "try_files" && directive.args.last().is_some_and(is_passed)
 }
 
 /// Whether a location of this block passes the scripts of PHP to an application.

@@ -25,7 +25,7 @@ use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Redirect, Server, Si
 use crate::regex::Match;
 use crate::report::{At, Report, Unreadable};
 use crate::to_https;
-use crate::value::is_host_name;
+use crate::value::{is_host_name, is_private};
 use goal::{Goal, Variables};
 use level::Level;
 use listen::Listen;
@@ -59,6 +59,9 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
     }
     http(&inside, &mut server, &mut drafts, report);
     assemble(drafts, &mut server, report);
+    for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
+        site.leave_names_of_folders();
+    }
     Ok(server)
 }
 
@@ -275,6 +278,7 @@ fn server(
         directive.note_all(&fate, report);
     }
     let names = std::mem::take(&mut draft.site.names);
+    let is_private = draft.listens.iter().all(|listen| is_private(listen.address.ip()));
     let is_secure = draft.is_secure();
     if !is_secure {
         level.site.certificate = Certificate::NotAsked;
@@ -282,6 +286,7 @@ fn server(
     draft.site = Site {
         names,
         is_local: !local.is_empty() && !local.contains(&false),
+        is_private,
         ..level.site.clone()
     };
     let mut drafts = Vec::new();

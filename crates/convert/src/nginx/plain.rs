@@ -10,7 +10,7 @@ const OTHER_PROTOCOL: &str =
 
 /// Whether a directive limits access by its name: one of nginx, or of a module that the converter does not know.
 pub(super) fn limits(name: &str) -> bool {
-    let starts = ["auth_", "access_by_", "modsecurity"];
+    let starts = ["auth_", "access_by_", "modsecurity", "waf", "SecRules"];
     matches!(name, "allow" | "deny" | "internal") || starts.iter().any(|start| name.starts_with(start))
 }
 

@@ -1,0 +1,156 @@
+//! Tests about scripts of PHP: their application and front controller, and what happens to those without one.
+
+use super::{converted, fates};
+use crate::{Conversion, Dialect, Fate};
+
+/// The lines of the rule for scripts, with the tables behind it.
+fn scripts(found: &Conversion) -> &str {
+    let rules = found
+        .toml
+        .split("[[")
+        .filter(|table| table.contains("fastcgi://") || table.contains("fastcgi+unix:"));
+    let rules: Vec<&str> = rules.collect();
+    assert_eq!(rules.len(), 1, "{}", found.toml);
+    rules[0]
+}
+
+#[test]
+fn php_of_nginx_has_its_front_controller() {
+    let text = "server { listen 80; server_name a.test; root /srv/a; index index.php index.html;\n\
+                location / { try_files $uri $uri/ /index.php?$query_string; }\n\
+                location ~ \\.php$ {\n\
+                try_files $uri =404;\n\
+                fastcgi_split_path_info ^(.+\\.php)(/.+)$;\n\
+                fastcgi_pass unix:/run/php/php8.2-fpm.sock;\n\
+                fastcgi_index index.php;\n\
+                fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;\n\
+                fastcgi_param APP_ENV prod;\n\
+                fastcgi_param USER_ID $cookie_id;\n\
+                fastcgi_read_timeout 300s;\n\
+                } }\n";
+    let found = converted(Dialect::Nginx, text);
+    let rule = scripts(&found);
+    for line in [
+        "path = \"/*\"",
+        "upstreams = [\"fastcgi+unix:/run/php/php8.2-fpm.sock\"]",
+        "front = \"/index.php\"",
+        "APP_ENV = \"prod\"",
+        "first-byte-timeout = \"300s\"",
+    ] {
+        assert!(rule.lines().any(|one| one == line), "{line}: {rule}");
+    }
+    assert!(!found.toml.contains("deny"), "{}", found.toml);
+    assert!(!rule.contains("except"), "{rule}");
+    for (line, is_carried) in [
+        (2, true),
+        (3, true),
+        (6, true),
+        (9, true),
+        (10, false),
+        (11, true),
+    ] {
+        let is_missing = fates(&found, line)
+            .iter()
+            .any(|fate| matches!(fate, Fate::Missing(_)));
+        assert_eq!(is_missing, !is_carried, "line {line}: {:?}", fates(&found, line));
+    }
+}
+
+#[test]
+fn scripts_that_are_not_carried_are_denied() {
+    for (location, said) in [
+        (
+            "location ^~ /app/ { fastcgi_pass 127.0.0.1:9000; }",
+            "one application",
+        ),
+        (
+            "location ~ ^/index\\.php(/|$) { fastcgi_pass 127.0.0.1:9000; }",
+            "",
+        ),
+        ("location ~ \\.php$ { fastcgi_pass $pool; }", "variables"),
+        (
+            "location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; } location ~* /(?:uploads|files)/.*\\.php$ { deny all; }",
+            "refuses some scripts",
+        ),
+        (
+            "location ~ \\.php$ { uwsgi_pass 127.0.0.1:9000; }",
+            "over HTTP and FastCGI only",
+        ),
+    ] {
+        let text = format!("server {{ listen 80; server_name a.test; root /srv/a;\n{location}\n}}\n");
+        let found = converted(Dialect::Nginx, &text);
+        assert!(!found.toml.contains("[[proxy]]"), "{}", found.toml);
+        assert!(
+            found.toml.contains("deny = [\"all\"]"),
+            "{location}: {}",
+            found.toml
+        );
+        let is_said = |fate: &&Fate| matches!(fate, Fate::Missing(why) if why.contains(said));
+        assert!(
+            fates(&found, 2).iter().any(is_said),
+            "{location}: {:?}",
+            fates(&found, 2)
+        );
+    }
+    // A front controller without an application is a file like any other, and not served.
+    let text = "server { listen 80; server_name a.test; root /srv/a;\nlocation / { try_files $uri /index.php?$args; }\n}\n";
+    let found = converted(Dialect::Nginx, text);
+    assert!(!found.toml.contains("front"), "{}", found.toml);
+}
+
+#[test]
+fn php_of_caddy_has_its_front_controller() {
+    let text = "a.test {\nroot * /srv/a\nphp_fastcgi unix//run/php/php-fpm.sock {\nenv APP_ENV prod\nsplit .php\nroot /app\nresolve_root_symlink\n}\nfile_server\n}\n";
+    let found = converted(Dialect::Caddy, text);
+    let rule = scripts(&found);
+    for line in [
+        "upstreams = [\"fastcgi+unix:/run/php/php-fpm.sock\"]",
+        "front = \"/index.php\"",
+        "root = \"/app\"",
+        "APP_ENV = \"prod\"",
+    ] {
+        assert!(rule.lines().any(|one| one == line), "{line}: {rule}");
+    }
+    assert!(
+        matches!(fates(&found, 3)[..], [Fate::Carried]),
+        "{:?}",
+        fates(&found, 3)
+    );
+    assert!(
+        matches!(fates(&found, 7)[..], [Fate::Missing(_)]),
+        "{:?}",
+        fates(&found, 7)
+    );
+    let text = "a.test {\nroot * /srv/a\nphp_fastcgi /blog/* 127.0.0.1:9000\nfile_server\n}\n";
+    let found = converted(Dialect::Caddy, text);
+    assert!(
+        !found.toml.contains("[[proxy]]") && found.toml.contains("path = \"*.php\""),
+        "{}",
+        found.toml
+    );
+    assert!(matches!(fates(&found, 3)[..], [Fate::Missing(why)] if why.contains("denies `*.php`")));
+}
+
+#[test]
+fn php_of_apache_is_a_handler() {
+    let site = |handler: &str| {
+        let text = format!(
+            "DocumentRoot /srv/www\n<FilesMatch \"\\.php$\">\nSetHandler \"{handler}\"\n</FilesMatch>\nFallbackResource /index.php\n"
+        );
+        converted(Dialect::Apache, &text)
+    };
+    let found = site("proxy:unix:/run/php/php-fpm.sock|fcgi://localhost/");
+    let rule = scripts(&found);
+    assert!(
+        rule.contains("upstreams = [\"fastcgi+unix:/run/php/php-fpm.sock\"]"),
+        "{rule}"
+    );
+    assert!(rule.contains("front = \"/index.php\""), "{rule}");
+    assert!(scripts(&site("proxy:fcgi://127.0.0.1:9000")).contains("\"fastcgi://127.0.0.1:9000\""));
+    let found = site("application/x-httpd-php");
+    assert!(
+        !found.toml.contains("[[proxy]]") && found.toml.contains("deny = [\"all\"]"),
+        "{}",
+        found.toml
+    );
+}

@@ -1,0 +1,488 @@
+//! Tests that nobody gets more than from the original server without a word in the report.
+
+use super::decided::{apache, caddy, decision, nginx};
+use super::{check_fates, converted, rule, site, tables};
+use crate::Dialect;
+
+/// A user of Caddy's `basic_auth`.
+const USER: &str = "u $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG";
+
+/// Lines of Apache that ask for a password.
+const ASKS: &str = "AuthType Basic\nAuthName x\nAuthUserFile /u\nRequire valid-user";
+
+#[test]
+fn a_password_does_not_replace_a_network_of_another_section() {
+    let found = apache(&format!(
+        "<Directory /srv/www>\nOrder deny,allow\nDeny from all\nAllow from 10.0.0.0/8\n</Directory>\n\
+         <Directory /srv/www/sub>\n{ASKS}\nRequire ip 10.1.0.0/16\n</Directory>"
+    ));
+    let both = decision(&found, "/sub/a");
+    assert!(
+        both.contains("htpasswd") && both.contains("10.1.0.0/16") && !both.contains("satisfy"),
+        "{both} {}",
+        found.toml
+    );
+    // Lines `Allow` and `Deny` of a section replace `Satisfy`, too.
+    let found = apache(&format!(
+        "<Directory /srv/www>\nSatisfy any\nOrder deny,allow\nDeny from all\nAllow from 10.0.0.0/8\n{ASKS}\n\
+         </Directory>\n<Directory /srv/www/sub>\nOrder allow,deny\nAllow from all\n</Directory>"
+    ));
+    assert!(decision(&found, "/a").contains("satisfy"), "{}", found.toml);
+    let both = decision(&found, "/sub/a");
+    assert!(
+        both.contains("htpasswd") && !both.contains("satisfy"),
+        "{both} {}",
+        found.toml
+    );
+}
+
+#[test]
+fn a_named_route_is_no_site_with_its_checks() {
+    let text = format!(
+        "&(guard) {{\nbasic_auth {{\n{USER}\n}}\n}}\n\
+         http://a.test {{\nroot * /srv\nroute /x/* {{\ninvoke guard\nfile_server\n}}\nfile_server\n}}\n"
+    );
+    let found = converted(Dialect::Caddy, &text);
+    assert_eq!(decision(&found, "/x/a"), "deny = [\"all\"]", "{}", found.toml);
+    let why = "the result denies the paths that `invoke`";
+    check_fates(&found, &[(1, "missing", why), (2, "missing", why)]);
+    // No file has its users, and the only site is that of all hosts.
+    assert!(
+        found.files.is_empty() && !found.toml.contains("[[host]]"),
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn paths_that_differ_in_case_alone_have_both_rules() {
+    let found = nginx("location /Admin/ { allow all; }\nlocation /admin/ { deny all; }");
+    assert_eq!(decision(&found, "/Admin/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(1, "changed", "must satisfy both rules")]);
+    let found = apache(
+        "<Location />\nRequire all denied\n</Location>\n<Location /Open>\nRequire all granted\n</Location>",
+    );
+    check_fates(&found, &[(1, "changed", "other spellings of these paths")]);
+    let found = nginx("location /admin/ { deny all; }");
+    let mut notes = found.report.notes().iter();
+    assert!(!notes.any(|note| note.fate.why().contains("lower case")));
+}
+
+#[test]
+fn an_exception_for_a_folder_of_nginx_is_not_one_for_its_name() {
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation / { proxy_pass http://app:80; }\n\
+         location /pub/ { auth_basic off; proxy_pass http://app:80; }",
+    );
+    for path in ["/pub/", "/pub/a", "/pub/a/b"] {
+        assert_eq!(
+            decision(&found, path),
+            "allow = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
+    }
+    for path in ["/pub", "/pubs", "/a"] {
+        assert!(
+            decision(&found, path).contains("htpasswd"),
+            "{path}: {}",
+            found.toml
+        );
+    }
+}
+
+#[test]
+fn a_root_without_a_file_server_is_not_served() {
+    let no_root = "no `file_server` of the result";
+    for (body, line, word, reason) in [
+        (
+            "@lan remote_ip 10.0.0.0/8\nhandle @lan {\nfile_server\n}",
+            5,
+            "missing",
+            "by network",
+        ),
+        (
+            "@key header X-Key a\nfile_server @key",
+            4,
+            "missing",
+            "no rule with conditions",
+        ),
+        (
+            "@pub not path /private/*\nfile_server @pub",
+            4,
+            "missing",
+            "`not path`",
+        ),
+        (
+            "@pub not path /private/*\nhandle @pub {\nfile_server\n}",
+            4,
+            "missing",
+            "`not path`",
+        ),
+        ("reverse_proxy /api/* app:80", 2, "changed", no_root),
+    ] {
+        let found = caddy(body);
+        assert!(!found.toml.contains("root = \"/srv"), "{body}: {}", found.toml);
+        check_fates(&found, &[(2, "changed", no_root), (line, word, reason)]);
+    }
+    // No path reaches its files.
+    let found = caddy("redir /old /new\nreverse_proxy app:80");
+    assert!(found.toml.contains("root = \"/srv\""), "{}", found.toml);
+    // Scripts are found there.
+    let found = caddy("php_fastcgi 127.0.0.1:9000");
+    check_fates(&found, &[(2, "open", "because scripts are found there")]);
+}
+
+#[test]
+fn files_for_some_clients_are_not_sent_to_all() {
+    let rest = "handle {\nfile_server\n}";
+    for some in ["header X-Key a", "remote_ip 10.0.0.0/8"] {
+        let found = caddy(&format!(
+            "@some {some}\nhandle /down/* {{\nroot * /srv/down\nfile_server @some\n}}\n{rest}"
+        ));
+        assert_eq!(decision(&found, "/down/a"), "deny = [\"all\"]", "{}", found.toml);
+        assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+        check_fates(&found, &[(6, "missing", "the result denies `/down/*`")]);
+    }
+    // An upstream answers these paths.
+    let found = caddy(&format!(
+        "@some header X-Key a\nhandle /down/* {{\nfile_server @some\nreverse_proxy app:80\n}}\n{rest}"
+    ));
+    assert_eq!(decision(&found, "/down/a"), "", "{}", found.toml);
+}
+
+#[test]
+fn a_matcher_of_paths_in_a_block_is_about_the_paths_of_the_block() {
+    let found = caddy(&format!(
+        "handle /dev/* {{\nbasic_auth {{\n{USER}\n}}\n@json path *.json\nreverse_proxy @json dev:80\n}}\nfile_server"
+    ));
+    assert!(
+        found.toml.contains("[[proxy]]\npath = \"/dev/*.json\"\n"),
+        "{}",
+        found.toml
+    );
+    assert!(!found.toml.contains("path = \"*.json\""), "{}", found.toml);
+    let found = caddy("handle /a/* {\nreverse_proxy /b/* app:80\n}\nfile_server");
+    assert!(!found.toml.contains("proxy]]"), "{}", found.toml);
+    check_fates(
+        &found,
+        &[(4, "missing", "no path of the block around it matches")],
+    );
+    // A check that is lost so closes its paths.
+    let found = caddy("handle /A/* {\nrespond /a/x 403\n}\nfile_server");
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+}
+
+#[test]
+fn the_order_of_allow_and_deny_decides() {
+    for (lines, decided) in [
+        ("Order allow,deny", "deny = [\"all\"]"),
+        ("Order allow,deny\nDeny from 192.0.2.1", "deny = [\"all\"]"),
+        (
+            "Order allow,deny\nAllow from 10.0.0.5\nDeny from 10.0.0.0/8",
+            "deny = [\"all\"]",
+        ),
+        (
+            "Order Allow,Deny\nAllow from 10.0.0.0/8\nDeny from all",
+            "deny = [\"all\"]",
+        ),
+        ("Order mutual-failure\nDeny from 192.0.2.1", "deny = [\"all\"]"),
+        (
+            "Order allow,deny\nAllow from 10.0.0.0/8 192.0.2.1\nDeny from 192.0.2.0/24 10.1.0.0/16",
+            "allow = [\"10.0.0.0/8\"]; deny = [\"192.0.2.0/24\", \"10.1.0.0/16\"]",
+        ),
+        (
+            "Order allow,deny\nAllow from all\nDeny from 192.0.2.1",
+            "deny = [\"192.0.2.1\"]",
+        ),
+        (
+            "Order deny,allow\nDeny from all\nAllow from 10.0.0.0/8",
+            "allow = [\"10.0.0.0/8\"]",
+        ),
+    ] {
+        let found = apache(&format!("<Directory /srv/www/a>\n{lines}\n</Directory>"));
+        assert_eq!(decision(&found, "/a/x"), decided, "{lines}: {}", found.toml);
+    }
+    // A network of `Require` is no line `Allow`, and a password does not replace one that is lost.
+    for lines in [
+        "Require ip 10.0.0.0/8",
+        "Allow from env=known\nRequire valid-user\nAuthType Basic\nAuthUserFile /u",
+    ] {
+        let found = apache(&format!("<Location /a>\nOrder allow,deny\n{lines}\n</Location>"));
+        let closed = decision(&found, "/a/x");
+        assert!(closed.starts_with("deny = [\"all\"]"), "{closed} {}", found.toml);
+    }
+}
+
+#[test]
+fn sections_limit_what_they_pass_on_themselves() {
+    let pass = "RewriteRule ^(.*)$ http://127.0.0.1:8080/$1 [P]";
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{ASKS}\nRewriteEngine On\n{pass}\n</Directory>"
+    ));
+    assert!(
+        found.toml.contains("[[proxy]]\npath = \"/*\"\n"),
+        "{}",
+        found.toml
+    );
+    assert!(decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+    // As in a `.htaccess`.
+    let files = "<FilesMatch \"\\.bak$\">\nRequire all denied\n</FilesMatch>\n";
+    let found = converted(Dialect::Apache, &format!("{files}{pass}\n"));
+    assert_eq!(decision(&found, "/a.bak"), "deny = [\"all\"]", "{}", found.toml);
+    // `ProxyPass` comes before them.
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{ASKS}\n</Directory>\nProxyPass / http://127.0.0.1:8080/"
+    ));
+    assert!(!decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+}
+
+#[test]
+fn what_an_upstream_would_answer_is_not_sent_as_a_file() {
+    for (line, path, denied) in [
+        (
+            "ProxyPassMatch ^/(.*\\.php(/.*)?)$ fcgi://127.0.0.1:9000/srv/www/$1",
+            "/a/x.php",
+            "`*.php`",
+        ),
+        (
+            "ProxyPassMatch ^/app/(.*)$ http://app:80/$1",
+            "/app/x",
+            "`/app/*`",
+        ),
+        (
+            "RewriteRule ^/(.*\\.php)$ fcgi://127.0.0.1:9000/srv/www/$1 [P]",
+            "/x.php",
+            "`/*.php`",
+        ),
+        (
+            "RewriteRule ^/app/(.*)$ http://app:80/base/$1 [P]",
+            "/app/x",
+            "`/app/*`",
+        ),
+        ("ProxyPass /a/ http://app:80/b", "/a/x", "these paths"),
+    ] {
+        let found = apache(line);
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{line}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(4, "missing", denied)]);
+    }
+    let found = apache("ProxyPass /a http://app:80/b");
+    let passed = rule(site(&found, None), "proxy", "/a/*");
+    assert!(passed.contains(&"rewrite = \"/b/*\""), "{}", found.toml);
+    assert_eq!(decision(&found, "/a/x"), "", "{}", found.toml);
+}
+
+#[test]
+fn methods_are_limited_where_an_upstream_answers_without_a_file() {
+    let limit = "limit_except GET { deny all; }";
+    let refused = "path = \"/*\"; if = [\"not method GET\", \"not method HEAD\"]; deny = [\"all\"]";
+    for (tried, other) in [
+        ("$uri @app", "location @app { proxy_pass http://app:80; }"),
+        (
+            "$uri /index.php",
+            "location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",
+        ),
+    ] {
+        let found = nginx(&format!("location / {{ {limit} try_files {tried}; }}\n{other}"));
+        assert_eq!(tables(site(&found, None), "access")[0], refused, "{}", found.toml);
+    }
+    // Files have no other methods.
+    let found = nginx(&format!("location / {{ {limit} try_files $uri =404; }}"));
+    check_fates(&found, &[(2, "unneeded", "files have GET")]);
+}
+
+#[test]
+fn a_lost_refusal_is_open_whatever_its_status() {
+    for status in [400, 405, 429, 444] {
+        let found = nginx(&format!("if ($odd) {{ return {status}; }}"));
+        check_fates(&found, &[(2, "open", "no condition on `$odd`")]);
+    }
+    let found = nginx("if ($odd) { return 503; }");
+    check_fates(&found, &[(2, "missing", "no condition on `$odd`")]);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+}
+
+#[test]
+fn options_without_signs_end_the_listing_of_the_folder_around() {
+    let found = apache(
+        "<Directory /srv/www>\nOptions Indexes FollowSymLinks\n</Directory>\n\
+         <Directory /srv/www/private>\nOptions FollowSymLinks\n</Directory>\n\
+         <Directory /srv/www/more>\nOptions +FollowSymLinks\n</Directory>",
+    );
+    let top = site(&found, None);
+    assert!(
+        rule(top, "mount", "/private/").contains(&"listing = false"),
+        "{}",
+        found.toml
+    );
+    assert!(rule(top, "mount", "/more/").is_empty(), "{}", found.toml);
+}
+
+#[test]
+fn limits_on_other_methods_are_about_scripts() {
+    let limit = "<Directory /srv/www>\n<Limit POST>\nRequire ip 10.0.0.0/8\n</Limit>\n</Directory>";
+    let scripts = "<FilesMatch \"\\.php$\">\nSetHandler \"proxy:fcgi://127.0.0.1:9000\"\n</FilesMatch>";
+    let found = apache(&format!("{limit}\n{scripts}"));
+    check_fates(&found, &[(6, "open", "gets these requests")]);
+    for other in ["", "ProxyPass / http://app:80/"] {
+        let found = apache(&format!("{limit}\n{other}"));
+        check_fates(&found, &[(6, "unneeded", "files have GET")]);
+    }
+    // A group of lines in a limit on GET is one.
+    let found = apache(
+        "<Directory /srv/www/a>\n<Limit GET>\n<RequireAll>\nRequire ip 10.0.0.0/8\nRequire valid-user\n</RequireAll>\n\
+         </Limit>\n</Directory>",
+    );
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+}
+
+#[test]
+fn a_rewrite_that_refuses_in_a_folder_closes_it() {
+    for (line, path) in [
+        ("RewriteRule \\.bak$ - [F]", "/a/x"),
+        ("RewriteRule ^old - [NC,R=404,L]", "/a/x"),
+        (
+            "RewriteRule ^(.*\\.php)$ fcgi://127.0.0.1:9000/srv/www/a/$1 [P]",
+            "/b/x.php",
+        ),
+    ] {
+        let found = apache(&format!("<Directory /srv/www/a>\n{line}\n</Directory>"));
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{line}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(5, "missing", "the result denies")]);
+    }
+    let found = apache("<Directory /srv/www/a>\nRewriteRule ^old /new [R]\n</Directory>");
+    assert_eq!(decision(&found, "/a/x"), "", "{}", found.toml);
+}
+
+#[test]
+fn wildcards_of_sections_are_patterns_or_lost() {
+    let found = apache("<Directory /srv/www/a*>\nRequire all denied\n</Directory>");
+    for path in ["/a/x", "/abc/x"] {
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
+    }
+    assert_eq!(decision(&found, "/b/x"), "", "{}", found.toml);
+    let found = apache("<Location /[ab]>\nRequire ip 10.0.0.0/8\n</Location>");
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    let found = apache("<Directory /srv/www/[ab]>\nRequire all denied\n</Directory>");
+    check_fates(&found, &[(5, "open", "no path pattern below the root")]);
+}
+
+#[test]
+fn what_holds_without_a_definition_is_open() {
+    let text = |section: &str| {
+        format!(
+            "DocumentRoot /srv/www\n<{section} !X>\n<Location />\nRequire ip 10.0.0.0/8\n</Location>\n</{section}>\n"
+        )
+    };
+    let found = converted(Dialect::Apache, &text("IfDefine"));
+    check_fates(&found, &[(4, "open", "for present")]);
+    let found = converted(Dialect::Apache, &text("IfModule"));
+    check_fates(&found, &[(4, "unneeded", "for present")]);
+}
+
+#[test]
+fn the_block_of_an_import_is_read() {
+    let text = format!(
+        "(site) {{\nroot * /srv\nhandle /in/* {{\n{{block}}\n}}\n{{blocks.more}}\nfile_server\n}}\n(bare) {{\nencode\n}}\n\
+         http://a.test {{\nimport site {{\nbasic_auth {{\n{USER}\n}}\nmore {{\nrespond /no/* 403\n}}\n}}\n\
+         import bare {{\nabort\n}}\n}}\n"
+    );
+    let found = converted(Dialect::Caddy, &text);
+    assert!(decision(&found, "/in/a").contains("htpasswd"), "{}", found.toml);
+    assert_eq!(decision(&found, "/no/a"), "deny = [\"all\"]", "{}", found.toml);
+    // One without a place for it: Caddy takes nothing of its block.
+    check_fates(&found, &[(22, "unneeded", "no `{block}`")]);
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+}
+
+#[test]
+fn the_usual_address_of_sites_is_that_of_the_result() {
+    let site =
+        |name: &str, lines: &str| format!("http://{name}.test {{\n{lines}root * /{name}\nfile_server\n}}\n");
+    let text = format!(
+        "{{\ndefault_bind 127.0.0.1\n}}\n{}{}",
+        site("a", ""),
+        site("b", "bind 192.0.2.1\n")
+    );
+    let found = converted(Dialect::Caddy, &text);
+    assert!(
+        found
+            .toml
+            .contains("listen = [\"127.0.0.1:80\", \"192.0.2.1:80\"]"),
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(2, "carried", "")]);
+    // The site of this machine is not public at the address of the other one.
+    let limited = tables(super::site(&found, Some("a.test")), "host.access");
+    assert!(limited[0].contains("allow = [\"127.0.0.0/8\""), "{limited:?}");
+}
+
+#[test]
+fn firewalls_and_lost_rewrites_of_upstreams_are_open() {
+    let found = caddy("crowdsec\nreverse_proxy app:80 {\nrewrite /public{uri}\n}");
+    check_fates(
+        &found,
+        &[(3, "open", "refuses requests"), (5, "open", "what is beside it")],
+    );
+    let found = nginx("waf on;");
+    check_fates(&found, &[(2, "open", "limits access by its name")]);
+}
+
+#[test]
+fn a_site_of_private_addresses_is_open_beside_others() {
+    let nginx = "server { listen 80; server_name a.test; root /a; }\n\
+                 server { listen 10.0.0.1:80; listen [fd00::1]:80; server_name b.test; root /b; }\n\
+                 server { listen 10.0.0.1:80; listen 81; server_name c.test; root /c; }\n";
+    let apache = "<VirtualHost *:80>\nServerName a.test\n</VirtualHost>\n\
+                  <VirtualHost 192.168.1.1:80>\nServerName b.test\n</VirtualHost>\n";
+    let caddy = "http://a.test {\nfile_server\n}\nhttp://b.test {\nbind 10.0.0.1\nfile_server\n}\n";
+    for (dialect, text, line) in [
+        (Dialect::Nginx, nginx, 2),
+        (Dialect::Apache, apache, 4),
+        (Dialect::Caddy, caddy, 4),
+    ] {
+        let found = converted(dialect, text);
+        check_fates(&found, &[(line, "open", "those of this site were private")]);
+        assert_eq!(found.report.count("open"), 1, "{:?}", found.report);
+    }
+}
+
+#[test]
+fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
+    let found = nginx("location ~ ^/api/\\d+/ { proxy_pass http://app:80; }");
+    assert_eq!(decision(&found, "/api/1/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "the result denies `/api/*`")]);
+    let found = apache("<FilesMatch \"\\.php\\d?$\">\nSetHandler application/x-httpd-php\n</FilesMatch>");
+    assert_eq!(decision(&found, "/a/x.php"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(5, "missing", "the result denies `*.php`")]);
+    // These match within names, too.
+    let found = apache("<FilesMatch \"\\.ht\">\nRequire all denied\n</FilesMatch>");
+    check_fates(&found, &[(5, "changed", "`a.htpasswd`")]);
+    let found = nginx("location ~ \\.ht { deny all; }");
+    check_fates(&found, &[(2, "changed", "`a.htpasswd`")]);
+}
+
+#[test]
+fn upstreams_for_a_few_clients_are_closed() {
+    let text = "DocumentRoot /srv/www\n<Proxy *>\nOrder allow,deny\nAllow from 10.0.0.0/8\n</Proxy>\n\
+                ProxyPass / http://app:80/\n";
+    let found = converted(Dialect::Apache, text);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(4, "missing", "denies the paths of all upstreams")]);
+}

@@ -1,0 +1,171 @@
+//! Upper and lower case in the paths of access rules. nginx and Apache httpd tell them apart; Weir does not, because some file
+//! systems and upstreams do not either. Decides which rules must therefore admit fewer clients, and reports which ones admit more.
+
+use crate::access::Access;
+use crate::fate::Fate;
+use crate::model::{Server, Site};
+use crate::pattern::overlaps;
+use crate::report::{At, Report};
+
+/// Most paths that a note names.
+const NAMED_MAX: usize = 3;
+
+/// Joins rules whose paths differ in case alone, and reports exceptions that are also for other spellings.
+pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
+    for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
+        let nowhere = At {
+            file: file.into(),
+            line: 0,
+        };
+        let (at, shown) = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
+        for (one, other) in join_twins(site) {
+            let why = "Weir ignores upper and lower case in access rules; clients must satisfy both rules";
+            report.add(
+                &at,
+                &format!("`{one}` and `{other}` of {shown}"),
+                Fate::changed(why),
+            );
+        }
+        let paths = exceptions(site);
+        let named = paths.get(..NAMED_MAX).unwrap_or(&paths).join("`, `");
+        let more = match paths.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            count => format!(" and {count} others"),
+        };
+        if !paths.is_empty() {
+            let why = format!(
+                "Weir ignores upper and lower case in access rules: those for `{named}`{more} also admit clients to other spellings of \
+                 these paths, which a later rule refuses to some clients"
+            );
+            report.add(&at, &format!("case of paths of {shown}"), Fate::changed(why));
+        }
+    }
+}
+
+/// Makes the first of two rules admit only clients of both, if they are about the same paths in Weir alone. Returns the paths of
+/// both.
+fn join_twins(site: &mut Site) -> Vec<(String, String)> {
+    let rules = &mut site.access;
+    let lower: Vec<String> = rules.iter().map(|rule| rule.path.to_ascii_lowercase()).collect();
+    let mut found = Vec::new();
+    for (at, one) in lower.iter().enumerate() {
+        for (later, other) in lower.iter().enumerate().skip(at + 1) {
+            if !share(one, other) || share(&rules[at].path, &rules[later].path) {
+                continue;
+            }
+            let (rule, next) = (&rules[at], &rules[later]);
+            if !rule.conditions.is_empty() || !next.conditions.is_empty() || rule.satisfies(next) {
+                continue;
+            }
+            found.push((rule.path.clone(), next.path.clone()));
+            let both = rule.and(next).unwrap_or_else(|_| Access::nobody(&rule.path));
+            rules[at] = both;
+        }
+    }
+    found
+}
+
+/// Whether two rules of these paths may be about the same path. One without a star is also about all paths below.
+fn share(one: &str, other: &str) -> bool {
+    let below = |path: &str| match path.contains('*') {
+        true => path.to_owned(),
+        false => format!("{}/*", path.trim_end_matches('/')),
+    };
+    let (all, others) = (below(one), below(other));
+    overlaps(one, other) || overlaps(&all, other) || overlaps(one, &others) || overlaps(&all, &others)
+}
+
+/// The paths of rules that admit clients whom a later, wider rule refuses.
+fn exceptions(site: &Site) -> Vec<String> {
+    let rules = || site.access.iter().filter(|rule| rule.conditions.is_empty());
+    let admits_more = |(at, rule): &(usize, &Access)| {
+        let next = rules().skip(at + 1).find(|next| next.applies_to(&rule.path));
+        next.is_some_and(|next| !rule.satisfies(next))
+    };
+    let has_letters = |path: &str| path.bytes().any(|b| b.is_ascii_alphabetic());
+    let found = rules().enumerate().filter(admits_more);
+    let paths = found.map(|(_, rule)| rule.path.clone());
+    paths.filter(|path| has_letters(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::tests::rule;
+
+    /// The rules after [`apply`], and the reasons of its notes.
+    fn applied(access: Vec<Access>) -> (Vec<Access>, Vec<String>) {
+        let mut server = Server {
+            top: Site {
+                access,
+                ..Site::default()
+            },
+            ..Server::default()
+        };
+        let mut report = Report::default();
+        apply(&mut server, "site", &mut report);
+        let notes = report.notes().iter().map(|note| note.fate.why().to_owned());
+        (server.top.access, notes.collect())
+    }
+
+    #[test]
+    fn the_first_of_two_spellings_admits_only_clients_of_both() {
+        let all = rule("/Admin/*", &["all"], &[], false);
+        for (first, second, expected) in [
+            (
+                all.clone(),
+                rule("/admin/*", &["10.0.0.0/8"], &[], false),
+                rule("/Admin/*", &["10.0.0.0/8"], &[], false),
+            ),
+            (
+                all.clone(),
+                rule("/admin/x", &[], &["all"], false),
+                rule("/Admin/*", &[], &["all"], false),
+            ),
+            (
+                rule("/Admin", &["192.0.2.1"], &[], false),
+                rule("/admin/x", &["10.0.0.0/8"], &[], false),
+                Access::nobody("/Admin"),
+            ),
+        ] {
+            let (rules, notes) = applied(vec![first, second.clone()]);
+            assert_eq!(rules, [expected, second]);
+            assert_eq!(notes.len(), 1, "{notes:?}");
+            assert!(notes[0].contains("must satisfy both"), "{notes:?}");
+        }
+        // These change nothing.
+        for second in [
+            rule("/other/*", &["10.0.0.0/8"], &[], false),
+            rule("/admin/*", &["all"], &[], false),
+        ] {
+            let rules = vec![all.clone(), second];
+            assert_eq!(applied(rules.clone()), (rules, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn an_exception_is_one_for_all_spellings() {
+        let closed = rule("/*", &[], &["all"], false);
+        let (_, notes) = applied(vec![rule("/pub/*", &["all"], &[], false), closed.clone()]);
+        assert!(notes[0].contains("`/pub/*` also admit"), "{notes:?}");
+        let many = ["/a/*", "/b/*", "/c/*", "/d/*"].map(|path| rule(path, &["all"], &[], false));
+        let (_, notes) = applied([many.to_vec(), vec![closed.clone()]].concat());
+        assert!(
+            notes[0].contains("`/a/*`, `/b/*`, `/c/*` and 1 others"),
+            "{notes:?}"
+        );
+        for rules in [
+            vec![rule("/1/*", &["all"], &[], false), closed],
+            vec![
+                rule("/a/*", &["10.1.0.0/16"], &[], true),
+                rule("/*", &["10.0.0.0/8"], &[], false),
+            ],
+            vec![
+                rule("/a/*", &[], &["all"], false),
+                rule("/*", &["all"], &[], false),
+            ],
+        ] {
+            assert_eq!(applied(rules).1, Vec::<String>::new());
+        }
+    }
+}
