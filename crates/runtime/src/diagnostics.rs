@@ -262,14 +262,14 @@ mod tests {
         let mut got = [0; 1024];
         for _ in 1..sent {
             let len = daemon.recv(&mut got).unwrap();
-            assert!(got[..len].ends_with(b" - line"));
+            assert!(got[..len].ends_with(b": line"));
         }
         assert!(send(&sender, &lost, Severity::Error, b"next\n"));
         let len = daemon.recv(&mut got).unwrap();
         let text = String::from_utf8_lossy(&got[..len]).into_owned();
         assert!(text.contains("messages lost here: 1,"), "{text}");
         let len = daemon.recv(&mut got).unwrap();
-        assert!(got[..len].starts_with(b"<27>1 ") && got[..len].ends_with(b" - next"));
+        assert!(got[..len].starts_with(b"<27>weir-server[") && got[..len].ends_with(b": next"));
         drop(daemon);
         assert!(!send(&sender, &lost, Severity::Error, b"to standard error\n"));
         assert_eq!(lost.load(Ordering::Relaxed), 0);

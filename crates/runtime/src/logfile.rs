@@ -639,7 +639,8 @@ mod tests {
         let mut got = [0; 1024];
         for _ in 0..1_000 {
             let len = daemon.recv(&mut got).unwrap();
-            assert!(got[..len].ends_with(b" access - line"));
+            assert!(got[..len].starts_with(b"<30>weir-access["));
+            assert!(got[..len].ends_with(b"]: line"));
         }
         let mut sender = Sender::open(log.socket().unwrap(), "access").unwrap();
         drop(daemon);

@@ -290,7 +290,7 @@ fn what_holds_by_construction_is_no_reproduction() {
     }
     let entry = judged_by("then", "assumed = 'A'", &holds);
     assert_eq!(entry.verdict, Verdict::Assumed, "{}", entry.reason);
-    assert!(entry.reason.contains("2.5 ≥ 2. Assumed: A"), "{}", entry.reason);
+    assert!(entry.reason.ends_with(". Assumed: A"), "{}", entry.reason);
     let both = PLAN.replace("supposed = \"something else\"", "identity = 'I'\nassumed = 'A'");
     let refused = Plan::parse("p", &both).expect_err("both").to_string();
     assert!(refused.contains("exclude each other"), "{refused}");
