@@ -70,7 +70,8 @@ fn is_request(id: StreamId) -> bool {
     id.dir() == Dir::Bi
 }
 
-fn code(code: u64) -> VarInt {
+/// An application error code. One that no frame can carry becomes the largest.
+pub(crate) fn code(code: u64) -> VarInt {
     VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }
 

@@ -1,6 +1,6 @@
 //! One connection: its transport, its session, and what has to be done for it.
 
-use crate::carrier::{Carrier, Unsent};
+use crate::carrier::{Carrier, Unsent, code};
 use crate::handshake;
 use crate::limits::STREAMS_MANY;
 use crate::tape::Reel;
@@ -160,8 +160,7 @@ impl<S: Session> Connection<S> {
     #[cold]
     fn bury(&mut self, cx: &mut S::Cx, now: Instant) {
         tracing::error!("a session panicked: its HTTP/3 connection is closed; others stay open");
-        self.quic
-            .close(to_standard(now), 0_u32.into(), Default::default());
+        self.close_broken(now);
         self.forget(cx, now);
     }
 
@@ -180,11 +179,16 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Ends the connection at once, for want of a session that could.
+    /// Ends the connection, one of whose jobs has panicked: its session waits for what will not come.
     pub(crate) fn close(&mut self, cx: &mut S::Cx, now: Instant) {
-        self.quic
-            .close(to_standard(now), 0_u32.into(), Default::default());
+        self.close_broken(now);
         self.end(cx, now);
+    }
+
+    /// Closes the transport with the code for a fault of this side. Code 0 would tell the peer of no error.
+    fn close_broken(&mut self, now: Instant) {
+        self.quic
+            .close(to_standard(now), code(S::INTERNAL_ERROR), Default::default());
     }
 
     /// What has fallen due.

@@ -24,6 +24,8 @@ struct Sink;
 impl Session for Sink {
     type Cx = Unshared<NoJob>;
 
+    const INTERNAL_ERROR: u64 = 1;
+
     fn handle(
         &mut self,
         _: &mut Self::Cx,

@@ -5,7 +5,7 @@ mod checked;
 mod echo;
 
 use checked::Checked;
-use echo::{Echoes, PASSED, served};
+use echo::{Echoes, PANICS, PASSED, served};
 use quic::Limits;
 use quic::endpoint::{Endpoint, Shared};
 use quinn_proto::crypto::rustls::QuicClientConfig;
@@ -659,6 +659,17 @@ fn the_service_closes_what_it_keeps_idle_when_descriptors_or_memory_are_short() 
     service.budget.set(Bound::Told(Bytes(1)));
     world.sim.endpoint().turn(Instant::ZERO, wall);
     assert_eq!(spared(), 2);
+}
+
+/// Code 0 would tell the client of no error.
+#[test]
+fn a_session_that_panics_closes_its_connection_with_the_code_of_its_protocol() {
+    let mut world = World::new(0.0, 21, Limits::default());
+    world.run("handshake", |world| world.is_connected);
+    world.ask(PANICS.to_vec());
+    world.run("the close", |world| world.closed.is_some());
+    assert_eq!(world.closed.as_deref(), Some("closed by peer: 9"));
+    assert_eq!(world.service.open.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -127,6 +127,10 @@ pub trait Session: Send {
     /// State shared by the sessions of one worker.
     type Cx: Context;
 
+    /// Application error code with which the driver closes the connection after the session, or one of its jobs, has panicked: that
+    /// of an error of this side in the session's protocol.
+    const INTERNAL_ERROR: u64;
+
     /// Takes in an event.
     fn handle(
         &mut self,

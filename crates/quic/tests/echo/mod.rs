@@ -23,6 +23,9 @@ type Handshakes = Arc<Mutex<Vec<bool>>>;
 /// What a stream begins with that another host is to answer.
 pub(crate) const PASSED: &[u8] = b"pass on: ";
 
+/// What a stream begins with that makes the session panic.
+pub(crate) const PANICS: &[u8] = b"panic: ";
+
 /// Sends back what comes on a stream, with its end. That of a stream which begins with [`PASSED`] goes to another host, and the
 /// first bytes that come from there go back.
 #[derive(Default)]
@@ -43,6 +46,8 @@ pub(crate) struct Echo {
 impl Session for Echo {
     type Cx = Cx;
 
+    const INTERNAL_ERROR: u64 = 9;
+
     fn handle(
         &mut self,
         _: &mut Cx,
@@ -59,6 +64,7 @@ impl Session for Echo {
             streams::Event::Readable(id) => {
                 let entry = self.unsent.entry(id).or_default();
                 let input = transport.read(id, &mut |bytes| entry.0.extend_from_slice(bytes));
+                assert!(!entry.0.starts_with(PANICS), "as it was asked to");
                 entry.1 |= input == Input::End;
                 if entry.1 && entry.0.starts_with(PASSED) {
                     // The end comes with the answer.

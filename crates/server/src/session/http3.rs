@@ -360,6 +360,8 @@ impl Http3 {
 impl runtime::streams::Session for Http3 {
     type Cx = Cx;
 
+    const INTERNAL_ERROR: u64 = Code::INTERNAL_ERROR.0;
+
     fn handle(&mut self, cx: &mut Cx, event: Event<'_, Work>, transport: &mut dyn Transport, now: Instant) {
         if self.phase == Phase::Closed {
             return;
