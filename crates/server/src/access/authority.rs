@@ -19,7 +19,7 @@ use crate::proxy::places::{Found, Names, Place};
 use crate::request_id::RequestId;
 use crate::traced::Trace;
 use bytes::Bytes;
-use http_semantics::field::{Fields, Line};
+use http_semantics::field::{Fields, Line, MAX_FIELDS};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
@@ -480,6 +480,8 @@ impl Read {
 fn read(all: &[u8], is_over: bool, copy: &[String]) -> Result<Option<Read>, &'static str> {
     let limits = http1::Limits {
         head_bytes_max: HEAD_MAX,
+        // The layer of HTTP/2 adds the line of the framing.
+        fields_max: MAX_FIELDS as u16 + 1,
         ..http1::Limits::DEFAULT
     };
     let broken = "its answer is not HTTP";
@@ -675,6 +677,17 @@ mod tests {
             assert_eq!(answered.content, content.as_bytes());
             assert_eq!(answered.lines, b"WWW-Authenticate: A\r\n", "{text}");
         }
+    }
+
+    #[test]
+    fn an_answer_of_http2_may_have_as_many_field_lines_as_one_of_http1() {
+        let with = |count: usize| {
+            let lines: Vec<String> = (0..count).map(|at| format!("x-{at}: y\r\n")).collect();
+            let head = format!("HTTP/1.1 200 OK\r\n{}content-length: 0\r\n\r\n", lines.concat());
+            read_all(&head)
+        };
+        assert!(with(MAX_FIELDS).unwrap().unwrap().admits());
+        assert_eq!(with(MAX_FIELDS + 1).unwrap_err(), "its answer is not HTTP");
     }
 
     #[test]
