@@ -482,7 +482,7 @@ pub enum Done {
     Loaded(Loaded),
     /// The piece of a body, or why there is none.
     Read(Result<Vec<u8>, Loss>),
-    /// The response that was awaited is there, or will not come.
+    /// The response that was awaited is there, will not come, or is awaited no longer.
     Woken,
 }
 
@@ -563,7 +563,10 @@ impl Work {
                 Done::Read(read.unwrap_or(Err(Loss::File(0))))
             }
             // No thread waits for it: the request goes on its own.
-            Task::Await(_) => Done::Woken,
+            Task::Await(waiter) => {
+                waiter.leave();
+                Done::Woken
+            }
             Task::Delay(delay) => {
                 delay.sleep();
                 Done::Loaded(Loaded::nothing())

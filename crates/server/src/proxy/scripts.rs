@@ -10,7 +10,7 @@
 //! has to be a regular file below the root. `front` is the operator's own path, and a script that is missing there is what
 //! the application reports. `fastcgi` has the records, and `head` the field lines that become parameters.
 
-use super::cache::{Flights, Lead, Part, Waiter};
+use super::cache::{Flights, Lead, Part, WaitGuard, Waiter};
 use crate::client_address::{From, UNKNOWN};
 use crate::config::FastCgi;
 use crate::path;
@@ -181,6 +181,8 @@ pub(crate) struct Scripted {
     /// The path of the request, for logs.
     path: Box<[u8]>,
     state: State,
+    /// The wait for the thread that looks for it.
+    wait: Option<WaitGuard>,
 }
 
 /// How far the search for the script got.
@@ -220,6 +222,7 @@ impl Scripted {
             keeps,
             path: target.split(|&b| b == b'?').next().unwrap_or_default().into(),
             state: State::New,
+            wait: None,
         }
     }
 
@@ -230,6 +233,7 @@ impl Scripted {
 
     /// Looks for the script. After [`Search::Wait`], a second call says what the search came to.
     pub(crate) fn find(&mut self) -> Search {
+        self.wait = None;
         let name = match &self.asked {
             Asked::Script { name, .. } | Asked::Index(name) => name.strip_prefix(b"/").unwrap_or(name),
             Asked::Front => return self.found(true),
@@ -255,7 +259,7 @@ impl Scripted {
         let Part::Lead(lead) = scripts.flights.enter(number.to_le_bytes().to_vec()) else {
             return Search::Late;
         };
-        let (found, waiter) = (Arc::default(), lead.waiter());
+        let (found, wait) = (Arc::default(), lead.wait());
         let lookup = Lookup {
             site: Arc::clone(&scripts.site),
             name,
@@ -265,7 +269,8 @@ impl Scripted {
         if !scripts.lookups.offer(lookup) {
             return Search::Late;
         }
-        self.state = State::Looking(found, Some(waiter));
+        self.state = State::Looking(found, Some(Waiter::clone(&wait)));
+        self.wait = Some(wait);
         Search::Wait
     }
 
@@ -300,6 +305,11 @@ impl Scripted {
             State::Looking(_, waiter) => waiter.take(),
             State::New | State::Found(_) => None,
         }
+    }
+
+    /// Whether the search is over. The driver may tell late of a wait before it.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.wait.as_ref().is_some_and(|wait| wait.is_over())
     }
 
     /// The parameters, once the script is found.
@@ -413,6 +423,7 @@ mod tests {
                 info: Vec::new(),
             },
             facts: Vec::new(),
+            wait: None,
             keeps: false,
             path: name.as_bytes().into(),
             state: State::New,

@@ -329,7 +329,7 @@ impl Http3 {
             // Its upstream failed meanwhile.
             (State::Forward(_), Done::Loaded(_)) => {}
             (State::Forward(passed), Done::Woken) => {
-                if passed.forward.woken(now) {
+                if passed.forward.wait_ended(now) {
                     passed.rewind(&cx.state.limits, now);
                 }
             }

@@ -13,7 +13,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 
-use super::flight::{Lead, Waiter};
+use super::flight::{Lead, WaitGuard};
 use super::object::{Object, Standing};
 use super::record::{Record, start_len, start_of};
 use super::store::Store;
@@ -171,10 +171,10 @@ impl Disk {
     }
 
     /// Reads a response into memory. The request waits for that.
-    pub(super) fn load(&self, place: Place, lead: Lead) -> Option<Waiter> {
-        let waiter = lead.waiter();
+    pub(super) fn load(&self, place: Place, lead: Lead) -> Option<WaitGuard> {
+        let wait = lead.wait();
         let is_taken = self.reader.offer(Load { place, _lead: lead });
-        is_taken.then_some(waiter)
+        is_taken.then_some(wait)
     }
 
     /// Whether the read under way takes so long that nobody should wait for the next.

@@ -4,7 +4,7 @@
 mod explain;
 
 use super::body::Growing;
-use super::flight::{Lead, Part as Flown, Waiter};
+use super::flight::{Lead, Part as Flown, WaitGuard, Waiter};
 use super::object::{Object, Reply, Standing};
 use super::repeat::Settled;
 use super::store::Lookup;
@@ -24,6 +24,9 @@ use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
+
+/// Most requests of others that a request waits for, one after another.
+const WAITS_MAX: u8 = 2;
 
 /// What the exchange does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +62,14 @@ pub(crate) struct Cached {
     /// The request for the upstream has the validators of `candidate`.
     validates: bool,
     waiter: Option<Waiter>,
-    has_waited: bool,
+    /// Requests of other clients that it has waited for.
+    waits: u8,
     /// The request of another client that it waits for, and since when.
-    awaited: Option<(Waiter, Instant)>,
+    awaited: Option<(WaitGuard, Instant)>,
     /// It waited for a response from the disk.
     has_loaded: bool,
     /// The wait for the disk that is under way.
-    loading: Option<Waiter>,
+    loading: Option<WaitGuard>,
     /// The disk did not answer in time. The request goes to the upstream alone: others for its target wait for the disk.
     is_disk_late: bool,
     lead: Option<Lead>,
@@ -127,7 +131,7 @@ impl Cached {
             candidate: None,
             validates: false,
             waiter: None,
-            has_waited: false,
+            waits: 0,
             awaited: None,
             has_loaded: false,
             loading: None,
@@ -213,13 +217,15 @@ impl Cached {
     /// Looks for a stored response.
     pub(crate) fn look_up(&mut self, now: Instant) -> Step {
         let wall = self.wall(now);
-        self.awaited = None;
+        // The client of the other request may hold it up: then another goes in its place.
+        let slow = self.awaited.take().map(|(wait, _)| wait);
+        let slow = slow.filter(|wait| wait.is_held_up());
         if !self.may_reuse {
             self.cache.count(Count::Bypassed, 1);
             self.status.forwarded = Some(Forwarded::Method);
             return Step::Go;
         }
-        if self.loading.take().is_some_and(|waiter| !waiter.is_over()) {
+        if self.loading.take().is_some_and(|wait| !wait.is_over()) {
             self.is_disk_late = true;
             // Otherwise, it is another request that takes long.
             if let Some(disk) = &self.cache.disk
@@ -294,18 +300,22 @@ impl Cached {
             self.reply = Some(Reply::of(504, &self.status));
             return Step::Serve;
         }
-        if !self.has_waited && !self.is_disk_late && self.may_collapse(wall) {
-            match self.fly() {
+        let may_fly = self.waits == 0 || slow.is_some();
+        if may_fly && !self.is_disk_late && self.may_collapse(wall) {
+            match self.fly_in_time(slow.as_deref(), now) {
                 Flown::Lead(lead) => self.lead = Some(lead),
-                Flown::Waiter(waiter) if !waiter.is_late(now) => {
-                    self.awaited = Some((waiter.clone(), now));
-                    self.waiter = Some(waiter);
-                    self.has_waited = true;
-                    self.cache.count(Count::Collapsed, 1);
+                Flown::Wait(wait) if self.waits < WAITS_MAX => {
+                    self.waiter = Some(Waiter::clone(&wait));
+                    self.awaited = Some((wait, now));
+                    // A request counts once.
+                    if self.waits == 0 {
+                        self.cache.count(Count::Collapsed, 1);
+                    }
+                    self.waits += 1;
                     self.status.is_collapsed = true;
                     return Step::Wait;
                 }
-                Flown::Waiter(_) | Flown::Alone => {}
+                Flown::Wait(_) | Flown::Alone => {}
             }
         }
         self.cache.count(Count::Misses, 1);
@@ -325,13 +335,14 @@ impl Cached {
             self.is_disk_late = true;
             return false;
         }
-        self.waiter = match self.fly() {
+        let wait = match self.fly() {
             Flown::Lead(lead) => disk.load(place, lead),
-            Flown::Waiter(waiter) => Some(waiter),
+            Flown::Wait(wait) => Some(wait),
             Flown::Alone => None,
         };
         self.has_loaded = true;
-        self.loading = self.waiter.clone();
+        self.waiter = wait.as_deref().cloned();
+        self.loading = wait;
         self.waiter.is_some()
     }
 
@@ -340,10 +351,17 @@ impl Cached {
         self.loading.is_some()
     }
 
+    /// Whether the wait that is under way is over. The driver may tell late of one before it.
+    pub(crate) fn is_woken(&self) -> bool {
+        let awaited = self.awaited.as_ref().map(|(wait, _)| wait);
+        let wait = self.loading.as_ref().or(awaited);
+        wait.is_some_and(|wait| wait.is_over())
+    }
+
     /// How long another client's request is still worth waiting for; `most`: for the head of its response.
     pub(crate) fn patience(&self, most: Duration, now: Instant) -> Duration {
         match &self.awaited {
-            Some((waiter, since)) => waiter.patience(*since, most, now),
+            Some((wait, since)) => wait.patience(*since, most, now),
             None => most,
         }
     }
@@ -410,11 +428,30 @@ impl Cached {
 
     /// Takes part in the flight for this target and these request fields, as far as is known which matter.
     fn fly(&self) -> Flown {
+        self.cache.flights.enter(self.flight())
+    }
+
+    /// As [`Cached::fly`], but takes the place of a request that is held up, unless another did so already: that of `slow`, or one
+    /// whose response is late.
+    fn fly_in_time(&self, slow: Option<&Waiter>, now: Instant) -> Flown {
+        let flights = &self.cache.flights;
+        let flown = match slow {
+            Some(slow) => flights.succeed(self.flight(), slow),
+            None => self.fly(),
+        };
+        match flown {
+            Flown::Wait(wait) if wait.is_late(now) => flights.succeed(self.flight(), &wait),
+            flown => flown,
+        }
+    }
+
+    /// The name of the flight for this target and these request fields.
+    fn flight(&self) -> Vec<u8> {
         let names = self.cache.store.names(&self.key);
         let mut key = self.key.to_vec();
         key.push(0);
         key.extend(self.with_request(|request| variant::key(&names, request)));
-        self.cache.flights.enter(key)
+        key
     }
 
     /// The wait that the driver is to be told of, once.
@@ -449,7 +486,7 @@ impl Cached {
             candidate: self.candidate.clone(),
             validates: self.validates,
             waiter: None,
-            has_waited: true,
+            waits: WAITS_MAX,
             awaited: None,
             has_loaded: true,
             loading: None,

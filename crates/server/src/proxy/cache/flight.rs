@@ -2,16 +2,18 @@
 //! and are woken when its response is stored, or when it is clear that it will not be.
 //!
 //! ```text
-//!   enter ─┬─ first ──▶ Lead, until dropped ─────────────┐ wakes
-//!          └─ others ─▶ Waiter ── a job of the driver ───┴──▶ look again
+//!   enter ─┬─ first ──▶ Lead, until dropped ──────────────────────┐ wakes
+//!          └─ others ─▶ WaitGuard ── Waiter, a job of the driver ─┴─▶ look again
+//!                                    it takes too long ─▶ succeed ─▶ as after enter
 //!
 //!   Held ── depart ─▶ Asked ── answered ─▶ Answered ── dropped ─▶ over
 //! ```
 //! Decides how long the others wait. The first request may be held up by its client, which opens many connections or takes its
-//! response slowly, so only the upstream's own time is awaited for long.
+//! response slowly, so only the upstream's own time is awaited for long. Then one of the others leads a new flight in its place.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{Duration, Instant};
 
@@ -56,15 +58,28 @@ enum Progress {
 
 #[derive(Default)]
 struct Waiting {
-    is_over: bool,
     progress: Progress,
-    count: usize,
-    wakes: Vec<Wake>,
+    /// The number of the next wait.
+    next: u64,
+    /// The waits that are not over, by number, and what wakes each once its job has begun.
+    wakes: HashMap<u64, Option<Wake>>,
 }
 
 impl Flight {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another request waits.
+    fn join(self: &Arc<Flight>) -> WaitGuard {
+        let mut waiting = self.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.wakes.insert(number, None);
+        WaitGuard(Waiter {
+            flight: Arc::clone(self),
+            number,
+        })
     }
 }
 
@@ -72,7 +87,7 @@ impl Flight {
 #[derive(Debug)]
 pub(crate) enum Part {
     Lead(Lead),
-    Waiter(Waiter),
+    Wait(WaitGuard),
     /// Too many wait: it goes alone.
     Alone,
 }
@@ -90,9 +105,30 @@ impl fmt::Debug for Lead {
     }
 }
 
-/// A request that waits for another.
+/// The wait of a request for another, which is over when this is dropped. The driver's job then ends at once.
+#[derive(Debug)]
+pub(crate) struct WaitGuard(Waiter);
+
+impl Deref for WaitGuard {
+    type Target = Waiter;
+
+    fn deref(&self) -> &Waiter {
+        &self.0
+    }
+}
+
+impl Drop for WaitGuard {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A wait, as the driver's job knows it.
 #[derive(Clone)]
-pub(crate) struct Waiter(Arc<Flight>);
+pub(crate) struct Waiter {
+    flight: Arc<Flight>,
+    number: u64,
+}
 
 impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,14 +143,25 @@ impl Flights {
 
     /// Takes part in the flight of this key.
     pub(crate) fn enter(self: &Arc<Flights>, key: Vec<u8>) -> Part {
+        self.enter_unless(key, |_| false)
+    }
+
+    /// As [`Flights::enter`], but not in the flight of `slow`: the first request for which that takes too long leads a new one in its
+    /// place.
+    pub(super) fn succeed(self: &Arc<Flights>, key: Vec<u8>, slow: &Waiter) -> Part {
+        self.enter_unless(key, |flight| Arc::ptr_eq(flight, &slow.flight))
+    }
+
+    fn enter_unless(self: &Arc<Flights>, key: Vec<u8>, is_left: impl FnOnce(&Arc<Flight>) -> bool) -> Part {
         let mut by_key = self.lock();
-        if let Some(flight) = by_key.get(&key) {
-            let mut waiting = flight.lock();
-            if waiting.count >= WAITERS_MAX {
+        if let Some(flight) = by_key.get(&key)
+            && !is_left(flight)
+        {
+            let waiting = flight.lock().wakes.len();
+            if waiting >= WAITERS_MAX {
                 return Part::Alone;
             }
-            waiting.count += 1;
-            return Part::Waiter(Waiter(Arc::clone(flight)));
+            return Part::Wait(flight.join());
         }
         let flight = Arc::new(Flight::default());
         by_key.insert(key.clone(), Arc::clone(&flight));
@@ -127,10 +174,9 @@ impl Flights {
 }
 
 impl Lead {
-    /// A request that waits for this one.
-    pub(crate) fn waiter(&self) -> Waiter {
-        self.flight.lock().count += 1;
-        Waiter(Arc::clone(&self.flight))
+    /// A request waits for this one.
+    pub(crate) fn wait(&self) -> WaitGuard {
+        self.flight.join()
     }
 
     /// The request goes to the upstream.
@@ -149,30 +195,47 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.flights.lock().remove(&self.key);
-        let wakes = {
-            let mut waiting = self.flight.lock();
-            waiting.is_over = true;
-            std::mem::take(&mut waiting.wakes)
-        };
-        for wake in wakes {
+        {
+            let mut by_key = self.flights.lock();
+            let flight = by_key.get(&self.key);
+            // Another may have taken its place.
+            if flight.is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+                by_key.remove(&self.key);
+            }
+        }
+        let wakes = std::mem::take(&mut self.flight.lock().wakes);
+        for wake in wakes.into_values().flatten() {
             wake();
         }
     }
 }
 
 impl Waiter {
-    /// Whether nothing is waited for any more.
+    /// Whether nothing is waited for any more: the flight is over, or the request has left it.
     pub(crate) fn is_over(&self) -> bool {
-        self.0.lock().is_over
+        !self.flight.lock().wakes.contains_key(&self.number)
+    }
+
+    /// The request waits no longer.
+    pub(crate) fn leave(&self) {
+        let wake = self.flight.lock().wakes.remove(&self.number);
+        if let Some(Some(wake)) = wake {
+            wake();
+        }
+    }
+
+    /// Whether the request that is waited for may be held up by its client, and not by the upstream.
+    pub(super) fn is_held_up(&self) -> bool {
+        let waiting = self.flight.lock();
+        waiting.wakes.contains_key(&self.number) && waiting.progress != Progress::Asked
     }
 
     /// How long the response is still worth waiting for, for a request that waits `since` then; `most`: for its head. Zero: no
     /// longer.
     pub(super) fn patience(&self, since: Instant, most: Duration, now: Instant) -> Duration {
-        let waiting = self.0.lock();
+        let waiting = self.flight.lock();
         let until = match waiting.progress {
-            _ if waiting.is_over => return Duration::ZERO,
+            _ if !waiting.wakes.contains_key(&self.number) => return Duration::ZERO,
             Progress::Held => since + HELD_MAX.min(most),
             Progress::Asked => since + most,
             Progress::Answered(head) => head + CONTENT_MAX.min(most),
@@ -182,17 +245,19 @@ impl Waiter {
 
     /// Whether the content has been awaited for too long by others.
     pub(super) fn is_late(&self, now: Instant) -> bool {
-        matches!(self.0.lock().progress, Progress::Answered(head) if now.since(head) >= CONTENT_MAX)
+        matches!(self.flight.lock().progress, Progress::Answered(head) if now.since(head) >= CONTENT_MAX)
     }
 
-    /// Calls `wake` once the response is there or will not come; at once, if that is so already.
+    /// Calls `wake` once the wait is over: the response is there, will not come, or is awaited no longer. At once, if that is so
+    /// already.
     pub(crate) fn wake_with(self, wake: impl FnOnce() + Send + 'static) {
-        let mut waiting = self.0.lock();
-        if waiting.is_over {
-            drop(waiting);
-            return wake();
+        let mut waiting = self.flight.lock();
+        if let Some(known) = waiting.wakes.get_mut(&self.number) {
+            *known = Some(Box::new(wake));
+            return;
         }
-        waiting.wakes.push(Box::new(wake));
+        drop(waiting);
+        wake();
     }
 }
 
@@ -208,20 +273,21 @@ mod tests {
             panic!("nobody is before it")
         };
         let woken = Arc::new(AtomicU32::new(0));
-        let mut late = None;
+        let count = |woken: Arc<AtomicU32>| {
+            move || {
+                woken.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let mut waits = Vec::new();
         for at in 0..WAITERS_MAX {
-            let Part::Waiter(waiter) = flights.enter(b"a".to_vec()) else {
+            let Part::Wait(wait) = flights.enter(b"a".to_vec()) else {
                 panic!("waiter {at}")
             };
-            assert!(!waiter.is_over());
-            if at == 0 {
-                late = Some(waiter);
-                continue;
+            assert!(!wait.is_over());
+            if at > 0 {
+                Waiter::clone(&wait).wake_with(count(Arc::clone(&woken)));
             }
-            let woken = Arc::clone(&woken);
-            waiter.wake_with(move || {
-                woken.fetch_add(1, Ordering::Relaxed);
-            });
+            waits.push(wait);
         }
         assert!(
             matches!(flights.enter(b"a".to_vec()), Part::Alone),
@@ -232,14 +298,21 @@ mod tests {
             "another target"
         );
         assert_eq!(woken.load(Ordering::Relaxed), 0);
+        drop(waits.pop());
+        assert_eq!(
+            woken.load(Ordering::Relaxed),
+            1,
+            "the job of one that leaves ends"
+        );
+        assert!(
+            matches!(flights.enter(b"a".to_vec()), Part::Wait(_)),
+            "its place is free"
+        );
         drop(lead);
         assert_eq!(woken.load(Ordering::Relaxed), WAITERS_MAX as u32 - 1);
-        let late = late.unwrap();
-        assert!(late.is_over());
-        let counts = Arc::clone(&woken);
-        late.wake_with(move || {
-            counts.fetch_add(1, Ordering::Relaxed);
-        });
+        assert!(waits.iter().all(|wait| wait.is_over()));
+        // The job of the first begins now.
+        Waiter::clone(&waits[0]).wake_with(count(Arc::clone(&woken)));
         assert_eq!(woken.load(Ordering::Relaxed), WAITERS_MAX as u32);
         assert!(matches!(flights.enter(b"a".to_vec()), Part::Lead(_)));
     }

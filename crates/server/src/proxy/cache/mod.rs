@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   request ─▶ Cached::new ─▶ look_up ─┬─ stored ────────▶ Reply
-//!                                      ├─ under way ─────▶ Waiter, then look_up again
+//!                                      ├─ under way ─────▶ Waiter, then look_up again, at most twice
 //!                                      └─ go on ─▶ answered ─┬─ 304, or an error ─▶ Reply
 //!                                                            └─ take, complete ───▶ Store
 //! ```
@@ -30,7 +30,7 @@ mod tests;
 use disk::Disk;
 pub(crate) use disk::DiskReport;
 pub(crate) use exchange::{Cached, Step, key};
-pub(crate) use flight::{Flights, Lead, Part, Waiter};
+pub(crate) use flight::{Flights, Lead, Part, WaitGuard, Waiter};
 pub use purge::Purge;
 pub use purges::Purges;
 pub(crate) use repeat::{Again, Repeat, Written};

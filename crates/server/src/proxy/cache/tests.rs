@@ -525,13 +525,68 @@ fn a_request_that_is_held_up_holds_up_no_other_for_long() {
     first.answered(200, Protocol::Http11, &Fields::new(&lines), Some(2), at(50));
     first.take(b"x");
     assert_eq!([54, 55].map(|secs| waits(&second, secs)), [true, false]);
-    // Nobody begins to wait after that, until the response is stored.
+    // Nobody begins to wait for it after that.
     let mut third = rig.cached(Method::Get, "/", "");
     assert_eq!(third.look_up(at(55)), Step::Go);
     first.take(b"y");
     first.complete();
     assert_eq!(second.look_up(at(55)), Step::Serve);
     assert!(!waits(&second, 55));
+}
+
+/// Otherwise, all who wait would go to the upstream at once.
+#[test]
+fn one_who_waits_takes_the_place_of_a_request_that_is_held_up() {
+    let rig = Rig::new(ProxyCache::default());
+    let at = |secs: u64| Instant::ZERO + Duration::from_secs(secs);
+    let lines = fields("Cache-Control: max-age=600");
+    // One whose client is slow to take the content.
+    let goes = |cached: &mut Cached, secs| {
+        cached.depart();
+        cached.answered(200, Protocol::Http11, &Fields::new(&lines), Some(2), at(secs));
+    };
+    let mut first = rig.cached(Method::Get, "/", "");
+    assert_eq!(first.look_up(at(0)), Step::Go);
+    goes(&mut first, 0);
+    let [mut second, mut third, mut fourth] = [(); 3].map(|()| rig.cached(Method::Get, "/", ""));
+    for other in [&mut second, &mut third, &mut fourth] {
+        assert_eq!(other.look_up(at(1)), Step::Wait);
+    }
+    let waiter = third.waiter().unwrap();
+    assert_eq!(second.look_up(at(5)), Step::Go);
+    assert_eq!(third.look_up(at(5)), Step::Wait);
+    assert_eq!(fourth.look_up(at(5)), Step::Wait);
+    assert!(waiter.is_over(), "the job of the first wait ends");
+    assert!(!third.is_woken(), "which does not end the second one");
+    // So does a request that comes now.
+    goes(&mut second, 6);
+    drop(first);
+    let mut fifth = rig.cached(Method::Get, "/", "");
+    assert_eq!(fifth.look_up(at(7)), Step::Wait);
+    // Each waits for two at most.
+    assert_eq!(third.look_up(at(11)), Step::Go, "in place of the second");
+    assert_eq!(fourth.look_up(at(11)), Step::Go, "alone");
+    assert_eq!(fifth.look_up(at(11)), Step::Wait, "for the third");
+    assert_eq!(rig.cache.report().counts[Count::Collapsed as usize], 4);
+    // The response of any of them is for all.
+    second.take(b"xy");
+    second.complete();
+    assert_eq!(fifth.look_up(at(12)), Step::Serve);
+}
+
+/// The response of an upstream that is slow to begin is awaited once.
+#[test]
+fn nobody_waits_twice_for_a_slow_upstream() {
+    let rig = Rig::new(ProxyCache::default());
+    let at = |secs: u64| Instant::ZERO + Duration::from_secs(secs);
+    let mut first = rig.cached(Method::Get, "/", "");
+    assert_eq!(first.look_up(at(0)), Step::Go);
+    first.depart();
+    let [mut second, mut third] = [(); 2].map(|()| rig.cached(Method::Get, "/", ""));
+    for other in [&mut second, &mut third] {
+        assert_eq!(other.look_up(at(0)), Step::Wait);
+        assert_eq!(other.look_up(at(60)), Step::Go);
+    }
 }
 
 #[test]

@@ -65,6 +65,17 @@ impl Forward {
         cached.is_some_and(|cached| cached.keeps_waiting(most, now))
     }
 
+    /// The driver tells that a wait is over. Returns whether it is the one under way: one that the request has left may be told of
+    /// late.
+    pub(crate) fn wait_ended(&mut self, now: Instant) -> bool {
+        let is_over = match self.link {
+            Link::Collapsed => self.cached.as_ref().is_some_and(|cached| cached.is_woken()),
+            Link::Searching => self.scripted.as_ref().is_some_and(|scripted| scripted.is_woken()),
+            _ => false,
+        };
+        is_over && self.woken(now)
+    }
+
     /// The wait is over, or takes too long: looks again. Returns whether the request waited.
     pub(crate) fn woken(&mut self, now: Instant) -> bool {
         if self.link == Link::Searching {

@@ -233,7 +233,7 @@ impl Http1 {
     /// The response to another client's request is there, or will not come.
     pub(super) fn pass_woken(&mut self, cx: &mut Cx, now: Instant) {
         if let Phase::Forward(passed) = &mut self.phase
-            && passed.forward.woken(now)
+            && passed.forward.wait_ended(now)
         {
             self.go_alone(cx, now);
         }

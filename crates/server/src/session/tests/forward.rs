@@ -1,8 +1,9 @@
 //! A request of HTTP/1 that an upstream answers: deadlines that follow from what both sides do.
 
-use super::rig::{End, Rig};
-use crate::config::{Config, Proxy};
+use super::rig::{End, Rig, peer};
+use crate::config::{Config, Proxy, ProxyCache};
 use runtime::session::{Ask, PeerEvent, PeerLoss, Ticket};
+use runtime::{Service as _, Session as _};
 use units::{Bytes, Duration};
 
 fn rule(config: &mut Config) {
@@ -246,4 +247,52 @@ fn trailers_replace_no_field_of_the_head() {
         text.ends_with("1\r\nx\r\n0\r\nX-Env: dev\r\nX-Sum: 1\r\n\r\n"),
         "{text}"
     );
+}
+
+/// The driver tells of a wait that the request has left, while the next request of the connection waits for another response.
+#[test]
+fn a_late_wake_up_ends_no_other_wait() {
+    let mut rig = Rig::with(|config| {
+        rule(config);
+        config.proxy[0].cache = Some(ProxyCache::default());
+    });
+    rig.holds_jobs = true;
+    let ask = |rig: &mut Rig, path: &str| {
+        rig.send(format!("GET /api/{path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        dialed(rig)
+    };
+    let begin = |rig: &mut Rig, ticket: Option<Ticket>, content: &[u8]| {
+        let ticket = ticket.expect("a connection is asked for");
+        let head = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 9\r\n\r\n";
+        rig.upstream(ticket, PeerEvent::Connected);
+        rig.upstream(ticket, PeerEvent::Sent);
+        rig.upstream(ticket, PeerEvent::Bytes(&[&head[..], content].concat()));
+        rig.asked.clear();
+    };
+    // On connections of their own, others ask first, and their responses are slow.
+    let other = |rig: &mut Rig, path: &str| {
+        let session = rig.server.accept(&mut rig.cx, &peer(), rig.now).unwrap();
+        let own = std::mem::replace(&mut rig.session, session);
+        let ticket = ask(rig, path);
+        begin(rig, ticket, b"hello");
+        std::mem::replace(&mut rig.session, own)
+    };
+    let mut first = other(&mut rig, "x");
+    assert_eq!(ask(&mut rig, "x"), None);
+    rig.wait(Duration::from_secs(6));
+    let ticket = dialed(&mut rig);
+    begin(&mut rig, ticket, b"hello you");
+    assert!(rig.text().ends_with("hello you"), "{}", rig.text());
+    let mut second = other(&mut rig, "y");
+    assert_eq!(ask(&mut rig, "y"), None);
+    // The job of the first wait ends before that of the second.
+    let awaited = rig.jobs.split_off(1);
+    rig.run_jobs();
+    assert_eq!(dialed(&mut rig), None, "it still waits");
+    rig.jobs = awaited;
+    rig.run_jobs();
+    assert!(dialed(&mut rig).is_some());
+    for other in [&mut first, &mut second] {
+        other.closed(&mut rig.cx, rig.now);
+    }
 }
