@@ -168,6 +168,12 @@ pub(crate) struct Forward {
     asked: Option<Instant>,
     /// A byte of the response arrived.
     has_heard: bool,
+    /// The request or the response went on, or the upstream's time begins, since [`Forward::patience`] was asked.
+    has_moved: bool,
+    /// When that was so last.
+    moved: Instant,
+    /// Bytes for the upstream that were not given to the driver then.
+    unsent_before: usize,
 
     upstream: Connection,
     /// Bytes of the upstream that are not decoded: a part of a head or of a chunk's frame.
@@ -338,6 +344,9 @@ impl Forward {
             is_sending_up: false,
             asked: None,
             has_heard: false,
+            has_moved: false,
+            moved: now,
+            unsent_before: 0,
             raw: Vec::new(),
             is_reading: false,
             response: Response::Awaited,

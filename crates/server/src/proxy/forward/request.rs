@@ -61,6 +61,7 @@ impl Forward {
     /// Takes content of the request.
     pub(crate) fn take_content(&mut self, data: &[u8]) {
         self.received += data.len() as u64;
+        self.has_moved |= self.unsent() == 0;
         let start = self.up.len();
         write_content(&mut self.up, data, self.is_chunked);
         self.keep(start);
@@ -69,6 +70,7 @@ impl Forward {
     /// The request is complete.
     pub(crate) fn end_request(&mut self, trailers: &Fields<'_, '_>) {
         self.has_whole_request = true;
+        self.has_moved |= self.unsent() == 0;
         if self.is_chunked {
             let start = self.up.len();
             let rules = &self.route.rule.request_header;
@@ -99,5 +101,13 @@ impl Forward {
     /// The upstream took its output.
     pub(crate) fn sent_up(&mut self) {
         self.is_sending_up = false;
+        // The output of a connection of HTTP/2 may have been acknowledgments alone.
+        let channel = self.channel.as_ref();
+        self.has_moved |= channel.is_none_or(|channel| !channel.is_http2());
+    }
+
+    /// The client took output, for which the upstream had to wait.
+    pub(crate) fn taken_down(&mut self) {
+        self.has_moved = true;
     }
 }

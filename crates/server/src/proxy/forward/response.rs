@@ -161,6 +161,7 @@ impl Forward {
     pub(super) fn decoded(&mut self, bytes: &[u8], client: &mut impl ToClient, now: Instant) {
         self.again = None;
         self.has_heard = true;
+        self.has_moved = true;
         if self.is_switched() {
             return self.pass_down(bytes);
         }

@@ -255,6 +255,7 @@ impl Forward {
         let is_awaited = self.link == Link::Dialing || is_secured;
         if is_awaited {
             self.link = Link::Open;
+            self.has_moved = true;
             if let (Some(channel), Some(call)) = (
                 &mut self.channel,
                 self.scripted.as_ref().and_then(|one| one.call()),

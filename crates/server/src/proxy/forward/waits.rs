@@ -58,7 +58,17 @@ impl Forward {
         if self.link == Link::Open && has_all {
             self.asked.get_or_insert(now);
         }
+        // Only the exchange itself counts: an upstream can send PING of HTTP/2 forever and take no content.
+        let unsent = self.unsent();
+        if std::mem::take(&mut self.has_moved) || unsent < self.unsent_before {
+            self.moved = now;
+        }
+        self.unsent_before = unsent;
         let rule = &self.route.rule;
+        let idle = match self.link {
+            Link::Open => rule.idle_timeout.saturating_sub(now.since(self.moved)),
+            _ => rule.idle_timeout,
+        };
         // Error messages of FastCGI and PING of HTTP/2 are no part of the response, so they give it no more time.
         let is_awaited = self.link == Link::Open && !self.has_begun();
         let asked = self.asked.filter(|_| is_awaited);
@@ -87,8 +97,8 @@ impl Forward {
             _ => Some(match left {
                 Some(left) if !self.has_heard => left,
                 // An interim response, or a part of the head: it gives the rest more time, never less.
-                Some(left) => left.max(rule.idle_timeout),
-                None => rule.idle_timeout,
+                Some(left) => left.max(idle),
+                None => idle,
             }),
         }
     }

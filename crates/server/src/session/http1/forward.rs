@@ -196,6 +196,7 @@ impl Http1 {
             return;
         };
         passed.forward.is_sending_down = false;
+        passed.forward.taken_down();
         cx.journal.part_sent(self.slot);
         self.rewind(cx, now);
     }

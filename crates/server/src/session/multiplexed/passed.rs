@@ -184,6 +184,7 @@ impl Passed {
     pub(in crate::session) fn drop_front(&mut self, bytes: usize) {
         self.next.advance(bytes);
         self.feed();
+        self.forward.taken_down();
     }
 
     /// Appends `bytes` of the content, which are ready.

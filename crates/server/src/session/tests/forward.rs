@@ -22,6 +22,20 @@ fn dialed(rig: &mut Rig) -> Option<Ticket> {
     dials.next().map(|(ticket, _)| ticket)
 }
 
+/// An upstream of HTTP/2 whose connections serve one request each.
+fn rule_of_http2(config: &mut Config) {
+    let upstream = "h2c://127.0.0.1:1".parse().unwrap();
+    let mut rule = Proxy::new("/api/*".parse().unwrap(), vec![upstream]);
+    rule.keepalive = Some(0);
+    config.proxy.push(rule);
+}
+
+/// Frames of HTTP/2.
+const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping";
+/// WINDOW_UPDATE of the connection and of stream 1, by 4 KiB each.
+const WINDOW_UPDATES: &[u8] = b"\0\0\x04\x08\0\0\0\0\0\0\0\x10\0\0\0\x04\x08\0\0\0\0\x01\0\0\x10\0";
+
 const POST: &[u8] = b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
 
 #[test]
@@ -168,15 +182,7 @@ fn a_failure_counts_although_nobody_takes_its_page() {
 /// A connection of HTTP/2 says more than responses.
 #[test]
 fn only_the_response_ends_the_time_to_its_first_byte() {
-    const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
-    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping";
-    let mut rig = Rig::with(|config| {
-        let upstream = "h2c://127.0.0.1:1".parse().unwrap();
-        let mut rule = Proxy::new("/api/*".parse().unwrap(), vec![upstream]);
-        // A connection for itself.
-        rule.keepalive = Some(0);
-        config.proxy.push(rule);
-    });
+    let mut rig = Rig::with(rule_of_http2);
     rig.send(b"GET /api/x HTTP/1.1\r\nHost: a\r\n\r\n");
     let ticket = dialed(&mut rig).expect("a connection is asked for");
     rig.upstream(ticket, PeerEvent::Connected);
@@ -190,6 +196,44 @@ fn only_the_response_ends_the_time_to_its_first_byte() {
     assert_eq!(rig.text(), "");
     rig.wait(Duration::from_secs(4));
     assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
+}
+
+#[test]
+fn only_progress_of_the_exchange_extends_the_idle_timeout() {
+    // What the upstream sends in each round, and the seconds of a round.
+    for (frame, secs) in [(PING, 19), (WINDOW_UPDATES, 59)] {
+        let mut rig = Rig::with(rule_of_http2);
+        rig.send(b"POST /api/x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+        let ticket = dialed(&mut rig).expect("a connection is asked for");
+        rig.upstream(ticket, PeerEvent::Connected);
+        // Its socket takes everything.
+        let take = |rig: &mut Rig| {
+            while std::mem::take(&mut rig.asked)
+                .iter()
+                .any(|(_, ask)| matches!(ask, Ask::Send(_)))
+            {
+                rig.upstream(ticket, PeerEvent::Sent);
+            }
+        };
+        take(&mut rig);
+        rig.upstream(ticket, PeerEvent::Bytes(SETTINGS));
+        take(&mut rig);
+        // More than the windows permit.
+        rig.send(&[b'a'; 100_000]);
+        take(&mut rig);
+        for _ in 0..3 {
+            rig.wait(Duration::from_secs(secs));
+            rig.upstream(ticket, PeerEvent::Bytes(frame));
+            take(&mut rig);
+        }
+        assert_eq!(rig.text(), "", "every {secs} s");
+        let rest = if frame == PING { 4 } else { 59 };
+        rig.wait(Duration::from_secs(rest));
+        let is_over = rig.text().starts_with("HTTP/1.1 504 ");
+        assert_eq!(is_over, frame == PING, "{}", rig.text());
+        rig.wait(Duration::from_secs(2));
+        assert!(rig.text().starts_with("HTTP/1.1 504 "), "{}", rig.text());
+    }
 }
 
 /// Before a slow page, an upstream may send 103 (Early Hints).
