@@ -282,6 +282,24 @@ fn a_server_is_full_for_those_whom_only_the_connection_limit_keeps_out() {
     }
 }
 
+/// As over TCP.
+#[test]
+fn connections_that_are_closed_for_new_ones_or_refused_are_counted() {
+    // One connection over TCP and one of HTTP/3.
+    let mut client = Client::with(|config| config.max_connections = 2);
+    let elsewhere = "192.0.2.8:4711".parse().expect("an address");
+    let refused = client
+        .rig
+        .server
+        .accept(&mut client.rig.cx, elsewhere, client.rig.now);
+    assert!(refused.is_none());
+    let totals = client.rig.server.totals();
+    assert_eq!((totals.refused_total, totals.idle_closed), (1, 0));
+    client.event(Event::GiveWay(Need::Place));
+    let totals = client.rig.server.totals();
+    assert_eq!((totals.refused_total, totals.idle_closed), (1, 1));
+}
+
 /// Sessions close idle connections at their timeout, also one that a reload made longer. The transport must not do so before.
 #[test]
 fn the_transport_of_new_connections_follows_a_reload() {
