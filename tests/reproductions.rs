@@ -1,5 +1,5 @@
-//! `weir lab w3c|heidemann|hosts|since|content` and `weir fetch --simulate` from outside: that every row and line comes, that the
-//! two outputs agree, and what is refused. What the figures are like is tested where they are made.
+//! `weir lab w3c|heidemann|leave-one-out|hosts|since|content` and `weir fetch --simulate` from outside: that every row and line
+//! comes, that the two outputs agree, and what is refused. What the figures are like is tested where they are made.
 
 use serde_json::Value;
 use std::process::Output;
@@ -99,6 +99,50 @@ fn table_and_traces_of_document_001() {
 }
 
 #[test]
+fn each_fitted_figure_is_predicted_from_the_others() {
+    let line = "lab leave-one-out --parameters page,timeouts,modem --runs 1";
+    let all = lines(&format!("{line} --json"));
+    let refits = of_event(&all, "refit");
+    let figures = of_event(&all, "figure");
+    assert_eq!((refits.len(), figures.len()), (2 + 2 + 1, 2 * 2 + 2 * 6 + 1));
+    let (single, several) = figures.split_last().expect("figures");
+    for figure in several {
+        let [published, left_out] =
+            ["published", "left_out"].map(|name| figure[name].as_f64().expect("a number"));
+        let tolerance = match figure["quantity"].as_str() {
+            Some("packets" | "bytes") => 0.1,
+            _ => 0.2,
+        };
+        let is_within = (left_out / published - 1.0).abs() <= tolerance;
+        assert_eq!(figure["within"], is_within, "{figure}");
+    }
+    assert_eq!(
+        (single["published"].as_f64(), &single["left_out"]),
+        (Some(12.13), &Value::Null)
+    );
+    assert!(
+        single["verdict"]
+            .as_str()
+            .is_some_and(|said| said.contains("no evidence"))
+    );
+    assert!(!of_event(&all, "not-covered").is_empty());
+
+    // The other two formats have a line for each figure, too.
+    for (format, start) in [("table", "  "), ("markdown", "| ")] {
+        let out = weir(&format!("{line} --format {format}"));
+        let text = String::from_utf8(out.stdout).expect("UTF-8");
+        for figure in &figures {
+            let name = figure["figure"].as_str().expect("a name");
+            let quantity = figure["quantity"].as_str().expect("a word");
+            let row = format!("{start}{name}: {quantity} ");
+            let count = text.lines().filter(|line| line.starts_with(&row)).count();
+            let is_same = |other: &&&Value| other["figure"] == name && other["quantity"] == quantity;
+            assert_eq!(count, figures.iter().filter(is_same).count(), "{row}\n{text}");
+        }
+    }
+}
+
+#[test]
 fn content_with_the_encoders_of_today() {
     let all = lines("lab content --json");
     assert_eq!(of_event(&all, "picture").len(), 42);
@@ -144,6 +188,7 @@ fn what_cannot_be_simulated_is_refused() {
         ),
         ("fetch --simulate lan http://localhost/", "cannot be used"),
         ("fetch http://localhost/ --revalidate", "--cache"),
+        ("lab leave-one-out --parameters time", "did you mean `times`"),
         ("lab w3c --table 12", "3 to 9"),
         ("lab w3c --table 3 --set cache_ms=0", "Tables 4 to 9 only"),
         ("lab w3c --set cache_mss=0", "did you mean `cache_ms`"),

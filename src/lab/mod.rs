@@ -6,6 +6,7 @@ mod content;
 mod doctor;
 mod heidemann;
 mod hosts;
+mod leave_one_out;
 mod occupy;
 mod since;
 mod w3c;
@@ -36,6 +37,7 @@ pub(crate) fn run(what: &Command, voice: &Voice) -> Result<(), Failure> {
         }
         Command::W3c(flags) => w3c::run(flags, voice),
         Command::Heidemann(flags) => heidemann::run(flags, voice),
+        Command::LeaveOneOut(flags) => leave_one_out::run(flags, voice),
         Command::Hosts(flags) => hosts::run(flags, voice),
         Command::Since(flags) => since::run(flags, voice),
         Command::Content => content::run(voice),

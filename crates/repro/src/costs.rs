@@ -59,6 +59,21 @@ impl Costs {
         "server_connection_ms",
     ];
 
+    /// The times, in the order of [`Costs::NAMES`] and in the unit of the name.
+    pub fn values(&self) -> [f64; 9] {
+        [
+            self.client_connection_ms,
+            self.client_reopening_ms,
+            self.client_response_ms,
+            self.client_request_ms,
+            self.client_read_ms,
+            self.client_byte_ns,
+            self.cache_ms,
+            self.server_request_factor,
+            self.server_connection_ms,
+        ]
+    }
+
     /// These times with some of them changed, by name.
     ///
     /// # Errors
@@ -136,9 +151,13 @@ mod tests {
 
     #[test]
     fn each_time_can_be_changed_and_nothing_else() {
-        for name in Costs::NAMES {
-            let changed = Costs::FITTED.with(&[(name.to_owned(), 7.0)]);
-            assert_ne!(changed, Ok(Costs::FITTED), "{name}");
+        for (index, name) in Costs::NAMES.into_iter().enumerate() {
+            let changed = Costs::FITTED
+                .with(&[(name.to_owned(), 7.0)])
+                .expect("a known name and value");
+            let mut values = Costs::FITTED.values();
+            values[index] = 7.0;
+            assert_eq!(changed.values(), values, "{name}");
             for wrong in [-1.0, f64::NAN, 10_001.0] {
                 let refused = Costs::FITTED.with(&[(name.to_owned(), wrong)]);
                 assert!(refused.is_err_and(|why| why.contains(name)), "{name} {wrong}");

@@ -379,8 +379,13 @@ pub const TIMES: [(&str, Duration, &str); 5] = [
 
 /// Simulates `pages` retrievals in one configuration, with delayed-ACK phases derived from `seed`.
 pub fn table_1(config: Config, pages: usize, seed: u64) -> Row {
+    table_1_with(config, pages, seed, [TIMES[3].1, CONNECT])
+}
+
+/// The same with other values of the two fitted times: for a read, and from connection to request.
+pub(crate) fn table_1_with(config: Config, pages: usize, seed: u64, [read, connect]: [Duration; 2]) -> Row {
     let mut script = client(DOCUMENTS.iter().map(|body| (55, HEADER + body)).collect());
-    script.connect_time = CONNECT;
+    script.connect_time = connect;
     script.persistent = config.persistent;
     script.pages_left = pages;
     let took = Rc::clone(&script.took);
@@ -396,8 +401,8 @@ pub fn table_1(config: Config, pages: usize, seed: u64) -> Row {
     let phases = (us(seed * 37_000 % 200_000), us(seed * 91_000 % 200_000));
     let mut world = World::new(
         &ethernet(),
-        (sunos(phases.0, us(300)), Box::new(script)),
-        (sunos(phases.1, us(300)), Box::new(server)),
+        (sunos(phases.0, read), Box::new(script)),
+        (sunos(phases.1, read), Box::new(server)),
         Seed(seed),
         Limits::default(),
     );

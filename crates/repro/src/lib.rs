@@ -3,7 +3,8 @@
 //!
 //! The client is the unmodified crate `client`, the network is `link`, TCP is `tcp`, and `netsim`
 //! connects them. This crate adds the servers of 1997, the properties of hosts and networks, the published
-//! figures, and the comparison of simulated with published figures. Prints nothing. [`ASSUMPTIONS`] lists every
+//! figures, the comparison of simulated with published figures, and the leave-one-out check of the fitted
+//! parameters. Prints nothing. [`ASSUMPTIONS`] lists every
 //! assumption with its basis, and fitted ones with the figures they were fitted to. Published figures that were
 //! recalled and not seen are marked wherever they appear.
 
@@ -11,8 +12,10 @@ pub mod closing;
 pub mod content;
 pub mod costs;
 pub mod heidemann;
+pub mod leave_one_out;
 pub mod pacing;
 pub mod page;
+pub mod refit;
 pub mod server;
 pub mod tables;
 pub mod visit;

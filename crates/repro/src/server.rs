@@ -53,7 +53,7 @@ impl Kind {
     }
 
     /// Service time of a request (F).
-    fn service(self) -> Duration {
+    pub(crate) fn service(self) -> Duration {
         match self {
             Kind::Jigsaw => Duration::from_millis(13),
             Kind::Apache => Duration::from_millis(3),
@@ -61,7 +61,7 @@ impl Kind {
     }
 
     /// Bytes of a response head (F).
-    fn head(self, status: u16, version: Version) -> usize {
+    pub(crate) fn head(self, status: u16, version: Version) -> usize {
         match (version, status, self) {
             (Version::Http10, _, Kind::Jigsaw) => 231,
             (Version::Http10, _, Kind::Apache) => 219,

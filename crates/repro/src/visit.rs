@@ -628,17 +628,36 @@ impl Ready {
         ready
     }
 
+    /// The same case with other processor times.
+    #[must_use]
+    pub fn with_costs(&self, costs: Costs) -> Ready {
+        let mut case = self.case;
+        case.variation.costs = costs;
+        Ready {
+            case,
+            page: Rc::clone(&self.page),
+            entries: self.entries.clone(),
+            agent: self.agent,
+        }
+    }
+
     /// One visit, with timer phases from `seed`.
     pub fn visit(&self, seed: Seed) -> Visit {
+        self.visit_over(seed, |_| {})
+    }
+
+    /// One visit over hosts and a network that `change` has changed.
+    fn visit_over(&self, seed: Seed, change: impl FnOnce(&mut Hosts)) -> Visit {
         let case = &self.case;
         let variation = &case.variation;
         let mut hosts = Hosts::of(case.network, variation.line_gain, seed);
         hosts.client.read_time = variation.costs.read();
+        change(&mut hosts);
         let answered = Rc::new(Cell::new(0));
         let setup = server::Setup {
             kind: case.server,
             head_less: if case.network == Network::Ppp && case.is_first {
-                23
+                PPP_HEAD_LESS
             } else {
                 0
             },
@@ -665,19 +684,43 @@ impl Ready {
 
     /// The mean of visits with seeds 1 to `runs`.
     pub fn mean(&self, runs: u64) -> Figures {
-        let all: Vec<Figures> = (1..=runs).map(|seed| self.visit(Seed(seed)).figures).collect();
+        self.mean_over(runs, |_| {})
+    }
+
+    /// The mean of visits with seeds 1 to `runs` over hosts and a network that `change` has changed.
+    pub fn mean_over(&self, runs: u64, change: impl Fn(&mut Hosts)) -> Figures {
+        let all: Vec<Figures> = (1..=runs)
+            .map(|seed| self.visit_over(Seed(seed), &change).figures)
+            .collect();
         Figures::mean(&all)
+    }
+}
+
+/// Bytes by which response heads of first visits over PPP are shorter (F).
+pub(crate) const PPP_HEAD_LESS: usize = 23;
+/// Bytes by which requests over PPP are shorter (F).
+pub(crate) const PPP_REQUEST_LESS: usize = 4;
+
+/// Mean bytes of a revalidating request, except over PPP (F).
+pub(crate) fn revalidation(server: Kind) -> usize {
+    match server {
+        Kind::Jigsaw => 250,
+        Kind::Apache => 206,
     }
 }
 
 /// Mean bytes of a request (F); the average of 190 B is the document's.
 fn request(case: &Case) -> usize {
-    let size = match (case.is_first, case.server) {
-        (true, _) => 190,
-        (false, Kind::Jigsaw) => 250,
-        (false, Kind::Apache) => 206,
+    let size = if case.is_first {
+        190
+    } else {
+        revalidation(case.server)
     };
-    size - if case.network == Network::Ppp { 4 } else { 0 }
+    size - if case.network == Network::Ppp {
+        PPP_REQUEST_LESS
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]
