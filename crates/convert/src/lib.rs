@@ -28,6 +28,7 @@ mod model;
 mod mounts;
 mod nginx;
 mod pattern;
+mod ports;
 mod regex;
 mod report;
 mod rootless;

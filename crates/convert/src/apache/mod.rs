@@ -423,6 +423,13 @@ fn address(text: &str) -> Option<String> {
     }
 }
 
+/// The ports of a virtual host. Empty: an address names none, and the virtual host is at all of them.
+fn ports(addresses: &[String]) -> Vec<u16> {
+    let port = |text: &String| text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let ports = addresses.iter().map(port).collect::<Option<Vec<u16>>>();
+    ports.unwrap_or_default()
+}
+
 fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server, report: &mut Report) {
     let the_result = At {
         file: "the result".into(),
@@ -517,6 +524,7 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
         );
         host.site.is_local = all_are(&host, |ip| ip.is_loopback());
         host.site.is_private = all_are(&host, is_private);
+        host.site.ports = ports(&host.addresses);
         let lead = lead(&host, &secure_names, report);
         if let Some((lead, names)) = note_cleartext(&host, lead, &secure_names, server)
             && has_secured

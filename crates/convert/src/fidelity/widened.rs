@@ -464,6 +464,67 @@ fn a_site_of_private_addresses_is_open_beside_others() {
 }
 
 #[test]
+fn a_site_of_another_port_is_open_at_the_usual_one() {
+    let nginx = "server { listen 80; server_name a.test; root /a; }\n\
+                 server { listen 8080; listen [::]:8080; server_name b.test; root /b; }\n";
+    let apache = "<VirtualHost *:80>\nServerName a.test\n</VirtualHost>\n\
+                  <VirtualHost *:8080>\nServerName b.test\n</VirtualHost>\n";
+    let caddy = "http://a.test {\nfile_server\n}\nhttp://b.test:8080 {\nfile_server\n}\n";
+    for (dialect, text, line) in [
+        (Dialect::Nginx, nginx, 2),
+        (Dialect::Apache, apache, 4),
+        (Dialect::Caddy, caddy, 4),
+    ] {
+        let found = converted(dialect, text);
+        check_fates(
+            &found,
+            &[
+                (1, "changed", "at port 8080, the configuration only at 80"),
+                (line, "open", "at port 80, the configuration only at 8080;"),
+            ],
+        );
+        assert_eq!(found.report.count("open"), 1, "{:?}", found.report);
+    }
+    // Of two sites for one name, the first has it.
+    let first = nginx.replace("b.test", "a.test");
+    let found = converted(Dialect::Nginx, &first);
+    check_fates(
+        &found,
+        &[(1, "changed", "at port 8080"), (2, "missing", "has these names")],
+    );
+    let lines: Vec<&str> = first.lines().rev().collect();
+    let found = converted(Dialect::Nginx, &lines.join("\n"));
+    check_fates(
+        &found,
+        &[(1, "open", "at port 80,"), (2, "missing", "has these names")],
+    );
+}
+
+#[test]
+fn ports_that_only_redirect_to_https_are_no_further_ports() {
+    let tls = "ssl_certificate c.pem; ssl_certificate_key k.pem;";
+    let lead = "server { listen 8080; server_name a.test; return 301 https://$host$request_uri; }\n";
+    let secure = format!("server {{ listen 8443 ssl; server_name a.test; root /a; {tls} }}\n");
+    let other = "server { listen 81; server_name b.test; root /b; }\n";
+    for (text, expected) in [
+        (format!("{lead}{secure}"), 0),
+        // `b.test` answers at two more ports.
+        (format!("{lead}{secure}{other}"), 1),
+    ] {
+        let found = converted(Dialect::Nginx, &text);
+        let notes = found.report.notes().iter();
+        let named = notes.filter(|note| note.fate.why().contains("also has this site"));
+        assert_eq!(named.count(), expected, "{:?}", found.report);
+    }
+    // Its addresses are those of this machine.
+    let local = "server { listen 127.0.0.1:80; server_name a.test; root /a; }\n\
+                 server { listen 127.0.0.1:8080; server_name b.test; root /b; }\n";
+    let found = converted(Dialect::Nginx, local);
+    check_fates(&found, &[(2, "changed", "at port 80,")]);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+}
+
+#[test]
 fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
     let found = nginx("location ~ ^/api/\\d+/ { proxy_pass http://app:80; }");
     assert_eq!(decision(&found, "/api/1/x"), "deny = [\"all\"]", "{}", found.toml);
