@@ -65,6 +65,8 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         .into_iter()
         .partition(|one| is_whole && matches!(lower(one).as_str(), "rewriterule" | "rewritecond"));
     if !is_whole {
+        site::mounts(&shared, &mut top.site);
+        site::options(&shared, &mut top.site, cx.report);
         site::read(&shared, &Folder::root(), &mut top.site, &mut top.wishes, &mut cx);
     }
     // What the main server says, as each virtual host reads it: folders are compared with the root of the host.
@@ -83,12 +85,16 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         one.site.certificate = top.site.certificate;
         one.site.authorities.clone_from(&top.site.authorities);
         site::mounts(block.inner(), &mut one.site);
+        site::mounts(&shared, &mut one.site);
         let mut reading = Report::default();
         let mut main = Context {
             report: &mut reading,
             balancers: &balancers,
             is_htaccess,
         };
+        // Sections of the main server replace those of the virtual host, too.
+        site::options(&shared, &mut one.site, main.report);
+        site::options(block.inner(), &mut one.site, cx.report);
         site::read(
             &shared,
             &Folder::root(),

@@ -95,6 +95,8 @@ pub(super) fn read(
     for one in sections {
         section(one, &inside, site, wishes, cx);
     }
+    // [`options`] has read those outside of sections.
+    rest.retain(|one| folder.rank.0 != Access::SERVER || !is_options(one));
     for directive in rest {
         let name = directive.name.to_ascii_lowercase();
         if name == "rewritecond" {
@@ -157,6 +159,19 @@ fn rule_of_folder(rule: &Directive, folder: &Folder, site: &mut Site) -> Fate {
     };
     site.access.extend(denied.iter().map(|path| Access::nobody(path)));
     Fate::missing(format!("{why}; the result denies `{}`", denied.join("`, `")))
+}
+
+/// Reads lines `Options` outside of sections, which hold for every folder. Sections replace them, so they are read before all sections.
+pub(super) fn options(block: &[Directive], site: &mut Site, report: &mut Report) {
+    let folder = Folder::root();
+    for directive in block.iter().filter(|one| is_options(one)) {
+        let fate = files::read(directive, "options", &folder, site).unwrap_or(Fate::Carried);
+        directive.note_all(&fate, report);
+    }
+}
+
+fn is_options(directive: &Directive) -> bool {
+    directive.name.eq_ignore_ascii_case("options")
 }
 
 /// The fate of `AllowOverride`.

@@ -324,6 +324,52 @@ fn options_without_signs_end_the_listing_of_the_folder_around() {
 }
 
 #[test]
+fn sections_replace_the_options_around_them() {
+    let alias = "Alias /icons/ /usr/share/icons/";
+    let off = "<Directory /srv/www/private>\nOptions -Indexes\n</Directory>\n\
+               <Directory /usr/share/icons>\nOptions None\n</Directory>";
+    let of_main = format!(
+        "{off}\n<VirtualHost *:80>\nServerName a.test\nDocumentRoot /srv/www\n{alias}\nOptions Indexes\n</VirtualHost>\n"
+    );
+    for found in [
+        apache(&format!("{alias}\n{off}\nOptions Indexes")),
+        converted(Dialect::Apache, &of_main),
+        converted(
+            Dialect::Apache,
+            &format!("DocumentRoot /srv/www\n{alias}\n{off}\nOptions Indexes\n"),
+        ),
+    ] {
+        let top = site(&found, None);
+        assert!(top.contains("\nlisting = true\n"), "{}", found.toml);
+        for path in ["/private/", "/icons/"] {
+            assert!(
+                rule(top, "mount", path).contains(&"listing = false"),
+                "{path}: {}",
+                found.toml
+            );
+        }
+    }
+    let found = apache("<Directory /srv/www>\nOptions -Indexes\n</Directory>\nOptions Indexes");
+    assert!(!found.toml.contains("listing = true"), "{}", found.toml);
+    // A folder with an index of its own has the listing of the folder around it.
+    let found = apache(
+        "<Directory /srv/www/a>\nOptions -Indexes\n</Directory>\n\
+         <Directory /srv/www/a/b>\nDirectoryIndex b.html\n</Directory>\n\
+         <Directory /srv/www/c>\nDirectoryIndex c.html\n</Directory>\nOptions Indexes",
+    );
+    for (path, is_listed) in [("/a/b/", false), ("/c/", true)] {
+        let lines = rule(site(&found, None), "mount", path);
+        assert_eq!(
+            !lines.contains(&"listing = false"),
+            is_listed,
+            "{path}: {}",
+            found.toml
+        );
+        assert!(!lines.is_empty(), "{path}: {}", found.toml);
+    }
+}
+
+#[test]
 fn limits_on_other_methods_are_about_scripts() {
     let limit = "<Directory /srv/www>\n<Limit POST>\nRequire ip 10.0.0.0/8\n</Limit>\n</Directory>";
     let scripts = "<FilesMatch \"\\.php$\">\nSetHandler \"proxy:fcgi://127.0.0.1:9000\"\n</FilesMatch>";
