@@ -17,6 +17,10 @@ use std::collections::BTreeMap;
 pub(super) const OUTSIDE: &str =
     "the folder is not below the root; Weir serves nothing outside its roots but what links lead to";
 
+/// What differs for a `<Directory>` with a wildcard at its end.
+const BESIDE: &str = "its pattern also covers files beside the folders whose names begin alike, so clients must satisfy the rules around \
+                      it, too";
+
 /// Where a directive is: the paths that it is about.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
@@ -479,6 +483,10 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
             }
         }
         return;
+    }
+    let is_beside = |path: &String| path.ends_with('*') && !path.ends_with("/*");
+    if name == "<directory" && patterns.iter().any(is_beside) {
+        differs = Some(BESIDE.to_owned());
     }
     let fate = differs.map_or(Fate::Carried, Fate::changed);
     cx.report.add(&section.at, &section.shown(), fate);

@@ -422,6 +422,17 @@ fn wildcards_of_sections_are_patterns_or_lost() {
         );
     }
     assert_eq!(decision(&found, "/b/x"), "", "{}", found.toml);
+    // `/a*` is no wildcard of files.
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{ASKS}\n</Directory>\n<Directory /srv/www/a*>\nRequire all granted\n</Directory>\n\
+         <Directory /srv/www/b*>\nRequire all denied\n</Directory>"
+    ));
+    for path in ["/a.txt", "/abc/x", "/c"] {
+        let asked = decision(&found, path);
+        assert!(asked.contains("htpasswd"), "{path}: {asked} {}", found.toml);
+    }
+    assert_eq!(decision(&found, "/b/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(10, "changed", "the rules around it, too")]);
     let found = apache("<Location /[ab]>\nRequire ip 10.0.0.0/8\n</Location>");
     assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
     let found = apache("<Directory /srv/www/[ab]>\nRequire all denied\n</Directory>");
