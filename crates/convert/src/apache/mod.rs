@@ -41,7 +41,7 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
     let mut closes_upstreams = false;
     for section in tree.iter().filter(|one| lower(one) == "<proxy") {
         balancer(section, &mut balancers, report);
-        closes_upstreams |= section.inner().iter().any(limits_proxies);
+        closes_upstreams |= section.inner().iter().any(|one| limits_proxies(one, section));
     }
     let mut listens = Vec::new();
     let mut top = Host::default();
@@ -164,18 +164,19 @@ struct Host {
     wishes: Wishes,
 }
 
-/// Whether a directive limits access to upstreams. `Order` alone limits nothing, and `Allow` may admit a few clients only.
-fn limits_proxies(directive: &Directive) -> bool {
+/// Whether a directive of `<Proxy>` limits access to upstreams. `Order` may refuse all clients without `Allow`, which may admit a few
+/// only.
+fn limits_proxies(directive: &Directive, section: &Directive) -> bool {
     match lower(directive).as_str() {
-        "order" => false,
+        "order" => access::refuses_by_order(section.inner()),
         "allow" => !directive.arg(1).eq_ignore_ascii_case("all"),
         _ => access::is_limit(directive),
     }
 }
 
 /// The fate of a directive in `<Proxy>`.
-fn of_proxies(directive: &Directive) -> Fate {
-    match limits_proxies(directive) {
+fn of_proxies(directive: &Directive, section: &Directive) -> Fate {
+    match limits_proxies(directive, section) {
         true => Fate::missing(
             "Weir limits access by path, not by upstream; the result denies the paths of all upstreams",
         ),
@@ -192,7 +193,7 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
             Fate::unneeded("Weir proxies the paths of its rules only"),
         );
         for one in section.inner() {
-            one.note_all(&of_proxies(one), report);
+            one.note_all(&of_proxies(one, section), report);
         }
         return;
     };
@@ -226,7 +227,7 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
                 crate::upstream::set(&mut rule, "balance", &quote("least-connections"));
                 Fate::Carried
             }
-            _ if limits_proxies(one) => of_proxies(one),
+            _ if limits_proxies(one, section) => of_proxies(one, section),
             _ => Fate::missing("this setting of a balancer has no key"),
         };
         one.note_all(&fate, report);

@@ -530,7 +530,8 @@ fn limits(section: &Directive) -> Option<Limit> {
             _ => None,
         }
     });
-    each.max()
+    let by_order = access::refuses_by_order(section.inner());
+    each.chain(by_order.then_some(Limit::Refusal)).max()
 }
 
 /// The paths to deny in place of a section without patterns, given those around its expression. What only refuses all clients

@@ -597,6 +597,22 @@ fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
 }
 
 #[test]
+fn order_alone_refuses_all_clients_of_a_lost_section() {
+    let section = |lines: &str| apache(&format!("<LocationMatch ^/in/\\d+/>\n{lines}\n</LocationMatch>"));
+    let found = section("Order Allow,Deny");
+    assert_eq!(decision(&found, "/in/1/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(5, "missing", "the result denies `/in/*`")]);
+    for lines in ["Order allow,deny\nAllow from all", "Order deny,allow"] {
+        let found = section(lines);
+        assert_eq!(decision(&found, "/in/1/x"), "", "{lines}: {}", found.toml);
+    }
+    let text = "DocumentRoot /srv/www\n<Proxy *>\nOrder allow,deny\n</Proxy>\nProxyPass / http://app:80/\n";
+    let found = converted(Dialect::Apache, text);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(3, "missing", "denies the paths of all upstreams")]);
+}
+
+#[test]
 fn upstreams_for_a_few_clients_are_closed() {
     let text = "DocumentRoot /srv/www\n<Proxy *>\nOrder allow,deny\nAllow from 10.0.0.0/8\n</Proxy>\n\
                 ProxyPass / http://app:80/\n";
