@@ -278,6 +278,44 @@ fn what_an_upstream_would_answer_is_not_sent_as_a_file() {
 }
 
 #[test]
+fn upstreams_of_apache_may_be_sockets() {
+    for (line, path, upstream) in [
+        (
+            "ProxyPass /a/ unix:/run/app.sock|http://localhost/a/",
+            "/a/*",
+            "unix:/run/app.sock",
+        ),
+        (
+            "ProxyPass /a \"unix:/run/app.sock|h2c://localhost/\"",
+            "/a/*",
+            "h2c+unix:/run/app.sock",
+        ),
+        (
+            "RewriteRule ^/a/(.*)$ unix:/run/app.sock|http://localhost/$1 [P]",
+            "/a/*",
+            "unix:/run/app.sock",
+        ),
+    ] {
+        let found = apache(line);
+        let passed = rule(site(&found, None), "proxy", path);
+        let expected = format!("upstreams = [\"{upstream}\"]");
+        assert!(passed.contains(&&*expected), "{line}: {}", found.toml);
+    }
+    let text = "<Proxy balancer://app>\nBalancerMember unix:/run/app.sock|http://one\n</Proxy>\n\
+                DocumentRoot /srv/www\nProxyPass /a/ balancer://app/a/\n";
+    let found = converted(Dialect::Apache, text);
+    let passed = rule(site(&found, None), "proxy", "/a/*");
+    assert!(
+        passed.contains(&"upstreams = [\"unix:/run/app.sock\"]"),
+        "{}",
+        found.toml
+    );
+    let found = apache("ProxyPass /a/ unix:/run/php.sock|fcgi://localhost/srv/www/a/");
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(4, "missing", "`fcgi` is not a protocol")]);
+}
+
+#[test]
 fn methods_are_limited_where_an_upstream_answers_without_a_file() {
     let limit = "limit_except GET { deny all; }";
     let refused = "path = \"/*\"; if = [\"not method GET\", \"not method HEAD\"]; deny = [\"all\"]";
