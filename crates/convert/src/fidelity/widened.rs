@@ -620,6 +620,56 @@ fn ports_that_only_redirect_to_https_are_no_further_ports() {
 }
 
 #[test]
+fn nobody_gets_files_in_place_of_a_text() {
+    for (found, line, path) in [
+        (nginx("location /x/ { return 200 \"ok\"; }"), 2, "/x/a"),
+        (nginx("location = /ping { return 204; }"), 2, "/ping"),
+        (nginx("location ~ \\.(js|css)$ { return 200; }"), 2, "/a.css"),
+        (nginx("location ~ ^/x/\\d+/ { return 200 ok; }"), 2, "/x/1/a"),
+        (nginx("return 200 ok;"), 2, "/a"),
+        (caddy("respond /x/* \"ok\" 200\nfile_server"), 3, "/x/a"),
+        (
+            caddy("handle /x/* {\nrespond \"ok\"\n}\nhandle {\nfile_server\n}"),
+            4,
+            "/x/a",
+        ),
+        (
+            caddy("@x {\npath /x/*\nexpression true\n}\nrespond @x ok\nfile_server"),
+            7,
+            "/x/a",
+        ),
+    ] {
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(line, "missing", "the result denies `")]);
+    }
+    // Other paths are answered as before.
+    let found = nginx("location / { return 200 ok; }\nlocation /pub/ { expires 1d; }");
+    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    let found = caddy("respond \"ok\"\nhandle /pub/* {\nfile_server\n}");
+    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    // A rule for `/` would be one for all paths, and one for an expression without a beginning would be, too.
+    let found = nginx("location = / { return 200 ok; }");
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(2, "open", "the result answers `/`")]);
+    let found = caddy("respond / ok\nfile_server");
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(3, "open", "the result answers `/`")]);
+    let found = nginx("location ~ \\d+/x { return 200 ok; }");
+    check_fates(&found, &[(2, "open", "Weir answers with files")]);
+    // Of those with a condition, other requests get the same.
+    let found = nginx("if ($request_method = OPTIONS) { return 204; }");
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "answered as all others")]);
+}
+
+#[test]
 fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
     let found = nginx("location ~ ^/api/\\d+/ { proxy_pass http://app:80; }");
     assert_eq!(decision(&found, "/api/1/x"), "deny = [\"all\"]", "{}", found.toml);
