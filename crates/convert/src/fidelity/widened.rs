@@ -69,6 +69,30 @@ fn paths_that_differ_in_case_alone_have_both_rules() {
 }
 
 #[test]
+fn paths_of_upstreams_and_mounts_of_caddy_have_one_spelling() {
+    let found = caddy(
+        "reverse_proxy /api/* app:80\nhandle_path /media/* {\nroot * /mnt/media\nfile_server\n}\nfile_server",
+    );
+    check_fates(
+        &found,
+        &[(1, "changed", "other spellings of `/api/*`, `/media/`")],
+    );
+    for lines in [
+        "reverse_proxy app:80",
+        "reverse_proxy /1/* app:80",
+        "respond /a/* 403\nfile_server",
+    ] {
+        let found = caddy(lines);
+        let mut notes = found.report.notes().iter();
+        assert!(
+            !notes.any(|note| note.fate.why().contains("spellings")),
+            "{lines}: {:?}",
+            found.report
+        );
+    }
+}
+
+#[test]
 fn an_exception_for_a_folder_of_nginx_is_not_one_for_its_name() {
     let found = nginx(
         "auth_basic x; auth_basic_user_file /u;\nlocation / { proxy_pass http://app:80; }\n\
