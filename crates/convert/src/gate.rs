@@ -153,6 +153,19 @@ impl Site {
                 };
             }
         }
+        // The last ones first, so that those around are complete.
+        for at in (0..rules.len()).rev() {
+            let rule = &rules[at];
+            let mut behind = rules[at + 1..].iter();
+            let around = behind.find(|next| is_for_files_beside(rule) && covers(&next.path, &rule.path));
+            if let Some(around) = around.filter(|around| !rule.satisfies(around)) {
+                let both = rule.and(around).unwrap_or_else(|_| Access::nobody(&rule.path));
+                rules[at] = Access {
+                    rank: rule.rank,
+                    ..both
+                };
+            }
+        }
         for rule in rules {
             // No path reaches a rule behind one that covers all its paths.
             if !self.access.iter().any(|known| covers(&known.path, &rule.path)) {
@@ -314,6 +327,11 @@ impl Site {
         self.access = joined;
         outcome
     }
+}
+
+/// Whether the path of a section for folders also covers files beside them, as `/a*` covers `/a.txt`: the section is not about these.
+fn is_for_files_beside(rule: &Access) -> bool {
+    rule.rank.0 == Access::DIRECTORY && rule.path.ends_with('*') && !rule.path.ends_with("/*")
 }
 
 #[cfg(test)]

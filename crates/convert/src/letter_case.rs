@@ -1,5 +1,6 @@
-//! Upper and lower case in the paths of access rules. nginx and Apache httpd tell them apart; Weir does not, because some file
+//! Upper and lower case in paths. In those of access rules, nginx and Apache httpd tell them apart; Weir does not, because some file
 //! systems and upstreams do not either. Decides which rules must therefore admit fewer clients, and reports which ones admit more.
+//! In the paths of upstreams and mounts, Weir tells them apart, and Caddy does not: these are reported.
 
 use crate::access::Access;
 use crate::fate::Fate;
@@ -27,19 +28,60 @@ pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
             );
         }
         let paths = exceptions(site);
-        let named = paths.get(..NAMED_MAX).unwrap_or(&paths).join("`, `");
-        let more = match paths.len().saturating_sub(NAMED_MAX) {
-            0 => String::new(),
-            count => format!(" and {count} others"),
-        };
         if !paths.is_empty() {
             let why = format!(
-                "Weir ignores upper and lower case in access rules: those for `{named}`{more} also admit clients to other spellings of \
-                 these paths, which a later rule refuses to some clients"
+                "Weir ignores upper and lower case in access rules: those for {} also admit clients to other spellings of these paths, \
+                 which a later rule refuses to some clients",
+                named(&paths)
             );
             report.add(&at, &format!("case of paths of {shown}"), Fate::changed(why));
         }
     }
+}
+
+/// Reports the upstreams and mounts of Caddy's sites: Weir has them for one spelling of their paths.
+pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
+    // Names that are redirected to https are sites of their own by now.
+    let mut noted: Vec<(At, String)> = Vec::new();
+    for site in core::iter::once(&server.top).chain(&server.hosts) {
+        let proxies = site.proxies.iter().map(|rule| &rule.path);
+        let mounts = site.mounts.iter().map(|mount| &mount.path);
+        let mut paths: Vec<String> = Vec::new();
+        for path in proxies.chain(mounts).filter(|path| has_letters(path)) {
+            if !paths.contains(path) {
+                paths.push(path.clone());
+            }
+        }
+        let nowhere = At {
+            file: file.into(),
+            line: 0,
+        };
+        let place = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
+        if paths.is_empty() || noted.contains(&place) {
+            continue;
+        }
+        let why = format!(
+            "Caddy ignores upper and lower case in paths, and Weir does not for upstreams and mounts: other spellings of {} get what \
+             the rules for other paths say",
+            named(&paths)
+        );
+        let (at, shown) = &place;
+        report.add(at, &format!("case of paths of {shown}"), Fate::changed(why));
+        noted.push(place);
+    }
+}
+
+/// The first paths of a list, and how many there are besides.
+fn named(paths: &[String]) -> String {
+    let first = paths.get(..NAMED_MAX).unwrap_or(paths).join("`, `");
+    match paths.len().saturating_sub(NAMED_MAX) {
+        0 => format!("`{first}`"),
+        count => format!("`{first}` and {count} others"),
+    }
+}
+
+fn has_letters(path: &str) -> bool {
+    path.bytes().any(|b| b.is_ascii_alphabetic())
 }
 
 /// Makes the first of two rules admit only clients of both, if they are about the same paths in Weir alone. Returns the paths of
@@ -82,7 +124,6 @@ fn exceptions(site: &Site) -> Vec<String> {
         let next = rules().skip(at + 1).find(|next| next.applies_to(&rule.path));
         next.is_some_and(|next| !rule.satisfies(next))
     };
-    let has_letters = |path: &str| path.bytes().any(|b| b.is_ascii_alphabetic());
     let found = rules().enumerate().filter(admits_more);
     let paths = found.map(|(_, rule)| rule.path.clone());
     paths.filter(|path| has_letters(path)).collect()

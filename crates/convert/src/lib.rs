@@ -28,6 +28,7 @@ mod model;
 mod mounts;
 mod nginx;
 mod pattern;
+mod ports;
 mod regex;
 mod report;
 mod rootless;
@@ -156,9 +157,10 @@ pub fn convert(
     }
     loopback::limit(&mut server, &main.name, &mut report);
     client_certificates::apply(&mut server, &main.name, &mut report);
-    // Caddy ignores case in paths, too.
-    if dialect != Dialect::Caddy {
-        letter_case::apply(&mut server, &main.name, &mut report);
+    match dialect {
+        // It ignores case in the paths of access rules, too.
+        Dialect::Caddy => letter_case::note_caddy(&server, &main.name, &mut report),
+        Dialect::Nginx | Dialect::Apache => letter_case::apply(&mut server, &main.name, &mut report),
     }
     let has_files = dialect != Dialect::Caddy;
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);

@@ -1,9 +1,10 @@
 //! Sites that only this machine reaches, because they listen on loopback addresses or Unix sockets. Weir's hosts answer at all
-//! addresses alike, so an access rule takes the place of the address. Whom private addresses serve is not known: such sites are
-//! reported.
+//! addresses alike, so an access rule takes the place of the address. Whom private addresses and other ports serve is not known: such
+//! sites are reported.
 
 use crate::fate::Fate;
 use crate::model::{Server, Site};
+use crate::ports::Ports;
 use crate::report::{At, Report};
 use crate::value::is_private;
 use std::net::SocketAddr;
@@ -20,6 +21,9 @@ pub(crate) fn limit(server: &mut Server, file: &str, report: &mut Report) {
     };
     let is_local = all_are(|at| at.ip().is_loopback());
     let is_all_private = all_are(|at| is_private(at.ip()));
+    let ports = Ports::of(server);
+    // Names that are redirected to https are sites of their own by now.
+    let mut noted: Vec<Option<(At, String)>> = Vec::new();
     for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
         if site.is_local && !is_local {
             site.admit_only(&NETWORKS);
@@ -29,6 +33,11 @@ pub(crate) fn limit(server: &mut Server, file: &str, report: &mut Report) {
             let why = "Weir's hosts answer at all addresses alike, and those of this site were private; write an access rule with the \
                        networks of its clients";
             note(site, file, Fate::open(why), report);
+        } else if let Some(fate) = ports.fate(site)
+            && !noted.contains(&site.at)
+        {
+            noted.push(site.at.clone());
+            note(site, file, fate, report);
         }
     }
 }

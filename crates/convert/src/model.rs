@@ -135,6 +135,8 @@ pub(crate) struct Site {
     pub(crate) is_local: bool,
     /// Whether all addresses of the site are private ones.
     pub(crate) is_private: bool,
+    /// The ports at which the configuration answers the site. Empty: it names none.
+    pub(crate) ports: Vec<u16>,
     /// Folder of the pages of logins as TOML. Apache only.
     pub(crate) tilde: Option<String>,
     /// Whether a limit on all upstreams is lost, so that the result denies their paths. Apache only.

@@ -13,6 +13,24 @@ pub(crate) fn set(rule: &mut Proxy, key: &str, value: &str) {
     rule.keys.push((key.to_owned(), value.to_owned()));
 }
 
+/// What precedes the address of a socket for the protocol of this URL.
+///
+/// # Errors
+/// Weir does not speak it over Unix sockets, or the URL has a path.
+fn over_socket(url: &str) -> Result<&'static str, String> {
+    let (scheme, host) = url.split_once("://").unwrap_or((url, ""));
+    if host.trim_end_matches('/').contains('/') {
+        return Err(format!("`{url}`: an upstream of Weir has no path"));
+    }
+    match scheme {
+        "http" | "ws" => Ok(""),
+        "h2c" => Ok("h2c+"),
+        other => Err(format!(
+            "`{other}` is not a protocol of Weir's upstreams over Unix sockets"
+        )),
+    }
+}
+
 /// The upstream of an address, and what changes with it.
 ///
 /// # Errors
@@ -23,6 +41,11 @@ pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
         None => ("", text),
     };
     if let Some(path) = socket.strip_prefix("unix:") {
+        // Apache names the protocol behind the path: `unix:/run/app.sock|http://localhost`.
+        let (path, scheme) = match path.split_once('|') {
+            None => (path, scheme),
+            Some((path, far)) => (path, over_socket(far)?),
+        };
         let path = path.trim_end_matches(['/', ':']);
         return match path.starts_with('/') {
             true => Ok((format!("{scheme}unix:{path}"), None)),
@@ -59,5 +82,36 @@ pub(crate) fn address(text: &str) -> Result<(String, Option<String>), String> {
             Ok((format!("{scheme}://{name}:{port}"), verified))
         }
         Err(_) => Err(format!("`{name}` is no host name")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_of_apache_has_its_protocol_behind_the_path() {
+        for (text, expected) in [
+            ("unix:/run/a.sock", Ok("unix:/run/a.sock")),
+            ("unix:/run/a.sock|http://localhost", Ok("unix:/run/a.sock")),
+            ("unix:/run/a.sock|ws://localhost/", Ok("unix:/run/a.sock")),
+            ("unix:/run/a.sock|h2c://localhost", Ok("h2c+unix:/run/a.sock")),
+            ("unix:/run/a.sock|http://localhost/app", Err("has no path")),
+            (
+                "unix:/run/a.sock|https://localhost",
+                Err("`https` is not a protocol"),
+            ),
+            (
+                "unix:/run/a.sock|fcgi://localhost",
+                Err("`fcgi` is not a protocol"),
+            ),
+            ("unix:a.sock|http://localhost", Err("is absolute")),
+        ] {
+            match (address(text), expected) {
+                (Ok((found, changed)), Ok(expected)) => assert_eq!((&*found, changed), (expected, None)),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{text}: {why}"),
+                (found, _) => panic!("{text}: {found:?}"),
+            }
+        }
     }
 }

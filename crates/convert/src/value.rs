@@ -163,6 +163,13 @@ pub(crate) fn is_page(path: &str) -> bool {
 /// Why a path that is none of [`is_page`] is no error page.
 pub(crate) const NO_PAGE: &str = "an error page of Weir is a file of the site; the converter takes a name without an extension for a program";
 
+/// Why a text that the configuration has as a response is lost.
+pub(crate) const NO_TEXT: &str = "Weir answers with files, not with texts of the configuration";
+
+/// Why nothing takes the place of such a text at `/`.
+pub(crate) const TEXT_AT_START: &str =
+    "a rule of Weir for `/` is for all paths, so the result answers `/` from the root or an upstream";
+
 /// A time as Weir writes it, from a number with nginx's or Apache's unit. `None`: not a time.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
     let mut total = 0_u64;

@@ -56,6 +56,16 @@ pub(super) fn is_limit(directive: &Directive) -> bool {
     limits.contains(&name.as_str()) && !directive.shown().to_ascii_lowercase().contains("granted")
 }
 
+/// Whether `Order allow,deny` of a block refuses all clients: it has no line `Allow`.
+pub(super) fn refuses_by_order(block: &[Directive]) -> bool {
+    let is_allow_first = |one: &Directive| {
+        let order = one.arg(0).to_ascii_lowercase();
+        one.name.eq_ignore_ascii_case("order") && matches!(&*order, "allow,deny" | "mutual-failure")
+    };
+    let is_allow = |one: &Directive| one.name.eq_ignore_ascii_case("allow");
+    block.iter().any(is_allow_first) && !block.iter().any(is_allow)
+}
+
 impl Level {
     /// Of a block, with the users of the folder around it if it names none. Users are read before the sections of the block.
     pub(super) fn begin(block: &[Directive], folder: &Folder) -> Level {

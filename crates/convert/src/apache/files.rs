@@ -229,8 +229,9 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
                 })
                 .collect();
             // Outside of sections, options are those of every folder.
-            if folder.rank.0 == Access::SERVER && has("Indexes") {
-                site.mounts.iter_mut().for_each(|mount| mount.listing = true);
+            if folder.rank.0 == Access::SERVER && (has("Indexes") || lacks) {
+                let is_listed = has("Indexes");
+                site.mounts.iter_mut().for_each(|mount| mount.listing = is_listed);
             }
             match folder.is_root() {
                 true if has("Indexes") => site.listing = Some(true),
@@ -353,8 +354,14 @@ fn of_folder(folder: &Folder, site: &mut Site, set: impl Fn(&mut Mount)) -> Fate
         return Fate::missing("no root is named for this folder");
     };
     for path in &folder.patterns {
+        let around = site.mounts.iter().filter(|mount| path.starts_with(&*mount.path));
+        let around = around.max_by_key(|mount| mount.path.len());
+        let listing = around.map(|mount| mount.listing).or(site.listing);
         match site.mount_of_root(path, &root) {
-            Ok(mount) => set(mount),
+            Ok(mount) => {
+                mount.listing = listing.unwrap_or(false);
+                set(mount);
+            }
             Err(why) => return Fate::missing(why),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
     let mut closes_upstreams = false;
     for section in tree.iter().filter(|one| lower(one) == "<proxy") {
         balancer(section, &mut balancers, report);
-        closes_upstreams |= section.inner().iter().any(limits_proxies);
+        closes_upstreams |= section.inner().iter().any(|one| limits_proxies(one, section));
     }
     let mut listens = Vec::new();
     let mut top = Host::default();
@@ -65,6 +65,8 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         .into_iter()
         .partition(|one| is_whole && matches!(lower(one).as_str(), "rewriterule" | "rewritecond"));
     if !is_whole {
+        site::mounts(&shared, &mut top.site);
+        site::options(&shared, &mut top.site, cx.report);
         site::read(&shared, &Folder::root(), &mut top.site, &mut top.wishes, &mut cx);
     }
     // What the main server says, as each virtual host reads it: folders are compared with the root of the host.
@@ -83,12 +85,16 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         one.site.certificate = top.site.certificate;
         one.site.authorities.clone_from(&top.site.authorities);
         site::mounts(block.inner(), &mut one.site);
+        site::mounts(&shared, &mut one.site);
         let mut reading = Report::default();
         let mut main = Context {
             report: &mut reading,
             balancers: &balancers,
             is_htaccess,
         };
+        // Sections of the main server replace those of the virtual host, too.
+        site::options(&shared, &mut one.site, main.report);
+        site::options(block.inner(), &mut one.site, cx.report);
         site::read(
             &shared,
             &Folder::root(),
@@ -158,18 +164,19 @@ struct Host {
     wishes: Wishes,
 }
 
-/// Whether a directive limits access to upstreams. `Order` alone limits nothing, and `Allow` may admit a few clients only.
-fn limits_proxies(directive: &Directive) -> bool {
+/// Whether a directive of `<Proxy>` limits access to upstreams. `Order` may refuse all clients without `Allow`, which may admit a few
+/// only.
+fn limits_proxies(directive: &Directive, section: &Directive) -> bool {
     match lower(directive).as_str() {
-        "order" => false,
+        "order" => access::refuses_by_order(section.inner()),
         "allow" => !directive.arg(1).eq_ignore_ascii_case("all"),
         _ => access::is_limit(directive),
     }
 }
 
 /// The fate of a directive in `<Proxy>`.
-fn of_proxies(directive: &Directive) -> Fate {
-    match limits_proxies(directive) {
+fn of_proxies(directive: &Directive, section: &Directive) -> Fate {
+    match limits_proxies(directive, section) {
         true => Fate::missing(
             "Weir limits access by path, not by upstream; the result denies the paths of all upstreams",
         ),
@@ -186,7 +193,7 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
             Fate::unneeded("Weir proxies the paths of its rules only"),
         );
         for one in section.inner() {
-            one.note_all(&of_proxies(one), report);
+            one.note_all(&of_proxies(one, section), report);
         }
         return;
     };
@@ -220,7 +227,7 @@ fn balancer(section: &Directive, balancers: &mut BTreeMap<String, Proxy>, report
                 crate::upstream::set(&mut rule, "balance", &quote("least-connections"));
                 Fate::Carried
             }
-            _ if limits_proxies(one) => of_proxies(one),
+            _ if limits_proxies(one, section) => of_proxies(one, section),
             _ => Fate::missing("this setting of a balancer has no key"),
         };
         one.note_all(&fate, report);
@@ -423,6 +430,13 @@ fn address(text: &str) -> Option<String> {
     }
 }
 
+/// The ports of a virtual host. Empty: an address names none, and the virtual host is at all of them.
+fn ports(addresses: &[String]) -> Vec<u16> {
+    let port = |text: &String| text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let ports = addresses.iter().map(port).collect::<Option<Vec<u16>>>();
+    ports.unwrap_or_default()
+}
+
 fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server, report: &mut Report) {
     let the_result = At {
         file: "the result".into(),
@@ -517,6 +531,7 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
         );
         host.site.is_local = all_are(&host, |ip| ip.is_loopback());
         host.site.is_private = all_are(&host, is_private);
+        host.site.ports = ports(&host.addresses);
         let lead = lead(&host, &secure_names, report);
         if let Some((lead, names)) = note_cleartext(&host, lead, &secure_names, server)
             && has_secured

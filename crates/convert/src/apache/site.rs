@@ -17,6 +17,10 @@ use std::collections::BTreeMap;
 pub(super) const OUTSIDE: &str =
     "the folder is not below the root; Weir serves nothing outside its roots but what links lead to";
 
+/// What differs for a `<Directory>` with a wildcard at its end.
+const BESIDE: &str = "its pattern also covers files beside the folders whose names begin alike, so clients must satisfy the rules around \
+                      it, too";
+
 /// Where a directive is: the paths that it is about.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
@@ -95,6 +99,8 @@ pub(super) fn read(
     for one in sections {
         section(one, &inside, site, wishes, cx);
     }
+    // [`options`] has read those outside of sections.
+    rest.retain(|one| folder.rank.0 != Access::SERVER || !is_options(one));
     for directive in rest {
         let name = directive.name.to_ascii_lowercase();
         if name == "rewritecond" {
@@ -157,6 +163,19 @@ fn rule_of_folder(rule: &Directive, folder: &Folder, site: &mut Site) -> Fate {
     };
     site.access.extend(denied.iter().map(|path| Access::nobody(path)));
     Fate::missing(format!("{why}; the result denies `{}`", denied.join("`, `")))
+}
+
+/// Reads lines `Options` outside of sections, which hold for every folder. Sections replace them, so they are read before all sections.
+pub(super) fn options(block: &[Directive], site: &mut Site, report: &mut Report) {
+    let folder = Folder::root();
+    for directive in block.iter().filter(|one| is_options(one)) {
+        let fate = files::read(directive, "options", &folder, site).unwrap_or(Fate::Carried);
+        directive.note_all(&fate, report);
+    }
+}
+
+fn is_options(directive: &Directive) -> bool {
+    directive.name.eq_ignore_ascii_case("options")
 }
 
 /// The fate of `AllowOverride`.
@@ -465,6 +484,10 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         }
         return;
     }
+    let is_beside = |path: &String| path.ends_with('*') && !path.ends_with("/*");
+    if name == "<directory" && patterns.iter().any(is_beside) {
+        differs = Some(BESIDE.to_owned());
+    }
     let fate = differs.map_or(Fate::Carried, Fate::changed);
     cx.report.add(&section.at, &section.shown(), fate);
     let inner = Folder {
@@ -507,7 +530,8 @@ fn limits(section: &Directive) -> Option<Limit> {
             _ => None,
         }
     });
-    each.max()
+    let by_order = access::refuses_by_order(section.inner());
+    each.chain(by_order.then_some(Limit::Refusal)).max()
 }
 
 /// The paths to deny in place of a section without patterns, given those around its expression. What only refuses all clients

@@ -240,6 +240,9 @@ impl Reading {
             };
             let has_tls = address.has_tls(files.is_some() || is_internal);
             let port = address.port(has_tls);
+            if !site.ports.contains(&port) {
+                site.ports.push(port);
+            }
             for host in if bind.is_empty() { &[""][..] } else { &bind } {
                 let at = match host.parse::<std::net::IpAddr>() {
                     Ok(ip) => std::net::SocketAddr::new(ip, port).to_string(),

@@ -69,6 +69,30 @@ fn paths_that_differ_in_case_alone_have_both_rules() {
 }
 
 #[test]
+fn paths_of_upstreams_and_mounts_of_caddy_have_one_spelling() {
+    let found = caddy(
+        "reverse_proxy /api/* app:80\nhandle_path /media/* {\nroot * /mnt/media\nfile_server\n}\nfile_server",
+    );
+    check_fates(
+        &found,
+        &[(1, "changed", "other spellings of `/api/*`, `/media/`")],
+    );
+    for lines in [
+        "reverse_proxy app:80",
+        "reverse_proxy /1/* app:80",
+        "respond /a/* 403\nfile_server",
+    ] {
+        let found = caddy(lines);
+        let mut notes = found.report.notes().iter();
+        assert!(
+            !notes.any(|note| note.fate.why().contains("spellings")),
+            "{lines}: {:?}",
+            found.report
+        );
+    }
+}
+
+#[test]
 fn an_exception_for_a_folder_of_nginx_is_not_one_for_its_name() {
     let found = nginx(
         "auth_basic x; auth_basic_user_file /u;\nlocation / { proxy_pass http://app:80; }\n\
@@ -278,6 +302,44 @@ fn what_an_upstream_would_answer_is_not_sent_as_a_file() {
 }
 
 #[test]
+fn upstreams_of_apache_may_be_sockets() {
+    for (line, path, upstream) in [
+        (
+            "ProxyPass /a/ unix:/run/app.sock|http://localhost/a/",
+            "/a/*",
+            "unix:/run/app.sock",
+        ),
+        (
+            "ProxyPass /a \"unix:/run/app.sock|h2c://localhost/\"",
+            "/a/*",
+            "h2c+unix:/run/app.sock",
+        ),
+        (
+            "RewriteRule ^/a/(.*)$ unix:/run/app.sock|http://localhost/$1 [P]",
+            "/a/*",
+            "unix:/run/app.sock",
+        ),
+    ] {
+        let found = apache(line);
+        let passed = rule(site(&found, None), "proxy", path);
+        let expected = format!("upstreams = [\"{upstream}\"]");
+        assert!(passed.contains(&&*expected), "{line}: {}", found.toml);
+    }
+    let text = "<Proxy balancer://app>\nBalancerMember unix:/run/app.sock|http://one\n</Proxy>\n\
+                DocumentRoot /srv/www\nProxyPass /a/ balancer://app/a/\n";
+    let found = converted(Dialect::Apache, text);
+    let passed = rule(site(&found, None), "proxy", "/a/*");
+    assert!(
+        passed.contains(&"upstreams = [\"unix:/run/app.sock\"]"),
+        "{}",
+        found.toml
+    );
+    let found = apache("ProxyPass /a/ unix:/run/php.sock|fcgi://localhost/srv/www/a/");
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(4, "missing", "`fcgi` is not a protocol")]);
+}
+
+#[test]
 fn methods_are_limited_where_an_upstream_answers_without_a_file() {
     let limit = "limit_except GET { deny all; }";
     let refused = "path = \"/*\"; if = [\"not method GET\", \"not method HEAD\"]; deny = [\"all\"]";
@@ -321,6 +383,52 @@ fn options_without_signs_end_the_listing_of_the_folder_around() {
         found.toml
     );
     assert!(rule(top, "mount", "/more/").is_empty(), "{}", found.toml);
+}
+
+#[test]
+fn sections_replace_the_options_around_them() {
+    let alias = "Alias /icons/ /usr/share/icons/";
+    let off = "<Directory /srv/www/private>\nOptions -Indexes\n</Directory>\n\
+               <Directory /usr/share/icons>\nOptions None\n</Directory>";
+    let of_main = format!(
+        "{off}\n<VirtualHost *:80>\nServerName a.test\nDocumentRoot /srv/www\n{alias}\nOptions Indexes\n</VirtualHost>\n"
+    );
+    for found in [
+        apache(&format!("{alias}\n{off}\nOptions Indexes")),
+        converted(Dialect::Apache, &of_main),
+        converted(
+            Dialect::Apache,
+            &format!("DocumentRoot /srv/www\n{alias}\n{off}\nOptions Indexes\n"),
+        ),
+    ] {
+        let top = site(&found, None);
+        assert!(top.contains("\nlisting = true\n"), "{}", found.toml);
+        for path in ["/private/", "/icons/"] {
+            assert!(
+                rule(top, "mount", path).contains(&"listing = false"),
+                "{path}: {}",
+                found.toml
+            );
+        }
+    }
+    let found = apache("<Directory /srv/www>\nOptions -Indexes\n</Directory>\nOptions Indexes");
+    assert!(!found.toml.contains("listing = true"), "{}", found.toml);
+    // A folder with an index of its own has the listing of the folder around it.
+    let found = apache(
+        "<Directory /srv/www/a>\nOptions -Indexes\n</Directory>\n\
+         <Directory /srv/www/a/b>\nDirectoryIndex b.html\n</Directory>\n\
+         <Directory /srv/www/c>\nDirectoryIndex c.html\n</Directory>\nOptions Indexes",
+    );
+    for (path, is_listed) in [("/a/b/", false), ("/c/", true)] {
+        let lines = rule(site(&found, None), "mount", path);
+        assert_eq!(
+            !lines.contains(&"listing = false"),
+            is_listed,
+            "{path}: {}",
+            found.toml
+        );
+        assert!(!lines.is_empty(), "{path}: {}", found.toml);
+    }
 }
 
 #[test]
@@ -376,6 +484,17 @@ fn wildcards_of_sections_are_patterns_or_lost() {
         );
     }
     assert_eq!(decision(&found, "/b/x"), "", "{}", found.toml);
+    // `/a*` is no wildcard of files.
+    let found = apache(&format!(
+        "<Directory /srv/www>\n{ASKS}\n</Directory>\n<Directory /srv/www/a*>\nRequire all granted\n</Directory>\n\
+         <Directory /srv/www/b*>\nRequire all denied\n</Directory>"
+    ));
+    for path in ["/a.txt", "/abc/x", "/c"] {
+        let asked = decision(&found, path);
+        assert!(asked.contains("htpasswd"), "{path}: {asked} {}", found.toml);
+    }
+    assert_eq!(decision(&found, "/b/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(10, "changed", "the rules around it, too")]);
     let found = apache("<Location /[ab]>\nRequire ip 10.0.0.0/8\n</Location>");
     assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
     let found = apache("<Directory /srv/www/[ab]>\nRequire all denied\n</Directory>");
@@ -464,6 +583,117 @@ fn a_site_of_private_addresses_is_open_beside_others() {
 }
 
 #[test]
+fn a_site_of_another_port_is_open_at_the_usual_one() {
+    let nginx = "server { listen 80; server_name a.test; root /a; }\n\
+                 server { listen 8080; listen [::]:8080; server_name b.test; root /b; }\n";
+    let apache = "<VirtualHost *:80>\nServerName a.test\n</VirtualHost>\n\
+                  <VirtualHost *:8080>\nServerName b.test\n</VirtualHost>\n";
+    let caddy = "http://a.test {\nfile_server\n}\nhttp://b.test:8080 {\nfile_server\n}\n";
+    for (dialect, text, line) in [
+        (Dialect::Nginx, nginx, 2),
+        (Dialect::Apache, apache, 4),
+        (Dialect::Caddy, caddy, 4),
+    ] {
+        let found = converted(dialect, text);
+        check_fates(
+            &found,
+            &[
+                (1, "changed", "at port 8080, the configuration only at 80"),
+                (line, "open", "at port 80, the configuration only at 8080;"),
+            ],
+        );
+        assert_eq!(found.report.count("open"), 1, "{:?}", found.report);
+    }
+    // Of two sites for one name, the first has it.
+    let first = nginx.replace("b.test", "a.test");
+    let found = converted(Dialect::Nginx, &first);
+    check_fates(
+        &found,
+        &[(1, "changed", "at port 8080"), (2, "missing", "has these names")],
+    );
+    let lines: Vec<&str> = first.lines().rev().collect();
+    let found = converted(Dialect::Nginx, &lines.join("\n"));
+    check_fates(
+        &found,
+        &[(1, "open", "at port 80,"), (2, "missing", "has these names")],
+    );
+}
+
+#[test]
+fn ports_that_only_redirect_to_https_are_no_further_ports() {
+    let tls = "ssl_certificate c.pem; ssl_certificate_key k.pem;";
+    let lead = "server { listen 8080; server_name a.test; return 301 https://$host$request_uri; }\n";
+    let secure = format!("server {{ listen 8443 ssl; server_name a.test; root /a; {tls} }}\n");
+    let other = "server { listen 81; server_name b.test; root /b; }\n";
+    for (text, expected) in [
+        (format!("{lead}{secure}"), 0),
+        // `b.test` answers at two more ports.
+        (format!("{lead}{secure}{other}"), 1),
+    ] {
+        let found = converted(Dialect::Nginx, &text);
+        let notes = found.report.notes().iter();
+        let named = notes.filter(|note| note.fate.why().contains("also has this site"));
+        assert_eq!(named.count(), expected, "{:?}", found.report);
+    }
+    // Its addresses are those of this machine.
+    let local = "server { listen 127.0.0.1:80; server_name a.test; root /a; }\n\
+                 server { listen 127.0.0.1:8080; server_name b.test; root /b; }\n";
+    let found = converted(Dialect::Nginx, local);
+    check_fates(&found, &[(2, "changed", "at port 80,")]);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+}
+
+#[test]
+fn nobody_gets_files_in_place_of_a_text() {
+    for (found, line, path) in [
+        (nginx("location /x/ { return 200 \"ok\"; }"), 2, "/x/a"),
+        (nginx("location = /ping { return 204; }"), 2, "/ping"),
+        (nginx("location ~ \\.(js|css)$ { return 200; }"), 2, "/a.css"),
+        (nginx("location ~ ^/x/\\d+/ { return 200 ok; }"), 2, "/x/1/a"),
+        (nginx("return 200 ok;"), 2, "/a"),
+        (caddy("respond /x/* \"ok\" 200\nfile_server"), 3, "/x/a"),
+        (
+            caddy("handle /x/* {\nrespond \"ok\"\n}\nhandle {\nfile_server\n}"),
+            4,
+            "/x/a",
+        ),
+        (
+            caddy("@x {\npath /x/*\nexpression true\n}\nrespond @x ok\nfile_server"),
+            7,
+            "/x/a",
+        ),
+    ] {
+        assert_eq!(
+            decision(&found, path),
+            "deny = [\"all\"]",
+            "{path}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(line, "missing", "the result denies `")]);
+    }
+    // Other paths are answered as before.
+    let found = nginx("location / { return 200 ok; }\nlocation /pub/ { expires 1d; }");
+    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    let found = caddy("respond \"ok\"\nhandle /pub/* {\nfile_server\n}");
+    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    // A rule for `/` would be one for all paths, and one for an expression without a beginning would be, too.
+    let found = nginx("location = / { return 200 ok; }");
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(2, "open", "the result answers `/`")]);
+    let found = caddy("respond / ok\nfile_server");
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(3, "open", "the result answers `/`")]);
+    let found = nginx("location ~ \\d+/x { return 200 ok; }");
+    check_fates(&found, &[(2, "open", "Weir answers with files")]);
+    // Of those with a condition, other requests get the same.
+    let found = nginx("if ($request_method = OPTIONS) { return 204; }");
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "answered as all others")]);
+}
+
+#[test]
 fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
     let found = nginx("location ~ ^/api/\\d+/ { proxy_pass http://app:80; }");
     assert_eq!(decision(&found, "/api/1/x"), "deny = [\"all\"]", "{}", found.toml);
@@ -476,6 +706,22 @@ fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
     check_fates(&found, &[(5, "changed", "`a.htpasswd`")]);
     let found = nginx("location ~ \\.ht { deny all; }");
     check_fates(&found, &[(2, "changed", "`a.htpasswd`")]);
+}
+
+#[test]
+fn order_alone_refuses_all_clients_of_a_lost_section() {
+    let section = |lines: &str| apache(&format!("<LocationMatch ^/in/\\d+/>\n{lines}\n</LocationMatch>"));
+    let found = section("Order Allow,Deny");
+    assert_eq!(decision(&found, "/in/1/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(5, "missing", "the result denies `/in/*`")]);
+    for lines in ["Order allow,deny\nAllow from all", "Order deny,allow"] {
+        let found = section(lines);
+        assert_eq!(decision(&found, "/in/1/x"), "", "{lines}: {}", found.toml);
+    }
+    let text = "DocumentRoot /srv/www\n<Proxy *>\nOrder allow,deny\n</Proxy>\nProxyPass / http://app:80/\n";
+    let found = converted(Dialect::Apache, text);
+    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(3, "missing", "denies the paths of all upstreams")]);
 }
 
 #[test]

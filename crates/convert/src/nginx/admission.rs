@@ -50,9 +50,9 @@ fn passes_on(location: &Directive) -> bool {
     location.inner().iter().any(|one| one.name.ends_with("_pass"))
 }
 
-/// Whether a location decides about clients.
+/// Whether a location decides about clients, or has a text that the result denies.
 pub(super) fn speaks(location: &Directive) -> bool {
-    says_access(location) || closed::refuses(location)
+    says_access(location) || closed::refuses(location) || closed::sends_text(location)
 }
 
 /// Whether a location says something about access itself.
@@ -109,7 +109,7 @@ pub(super) fn admit(
             site.access.extend(of_expressions(block, place, around, report));
         }
         site.access.extend(rules);
-    } else if is_below_wider && !closed::refuses(block) {
+    } else if is_below_wider && !closed::refuses(block) && !closed::sends_text(block) {
         // The patterns of an expression may be wider than it.
         let is_exact = place.prefix.is_some()
             && !place.is_before_longer

@@ -1,4 +1,4 @@
-//! What the result denies in place of a limit that Weir has no form for: the paths around an expression, other methods.
+//! What the result denies in place of a limit or a text that Weir has no form for: the paths around an expression, other methods.
 //!
 //! What admits clients by who they are (password, network, another server) closes its paths, even if that is the whole site. A
 //! location that only refuses requests closes the paths around its expression if they are fewer than all; otherwise, it is
@@ -6,12 +6,14 @@
 
 use super::access;
 use super::place::Place;
+use crate::access::Access;
 use crate::condition::{self, Compared};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Site;
 use crate::pattern::pattern;
 use crate::regex;
+use crate::value::{NO_TEXT, TEXT_AT_START};
 
 /// What a location does to clients, the mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +37,27 @@ pub(super) fn refuses(block: &Directive) -> bool {
     })
 }
 
+/// Whether a directive is a `return` with a text, or without content: neither a redirect nor an error.
+pub(super) fn is_text(directive: &Directive) -> bool {
+    let status = directive.arg(0).parse::<u16>();
+    let is_other = |status: u16| !matches!(status, 301 | 302 | 303 | 307 | 308 | 400..=599);
+    directive.name == "return" && status.is_ok_and(is_other)
+}
+
+/// Whether a block answers with a text.
+pub(super) fn sends_text(block: &Directive) -> bool {
+    block.inner().iter().any(is_text)
+}
+
+/// Denies paths that a text answers: the files there, or what an upstream has, are not for clients.
+pub(super) fn deny_in_place_of_text(paths: &[String], site: &mut Site) -> Fate {
+    if paths.iter().any(|path| path == "/") {
+        return Fate::open(format!("{NO_TEXT}; {TEXT_AT_START}"));
+    }
+    site.access.extend(paths.iter().map(|path| Access::nobody(path)));
+    Fate::missing(format!("{NO_TEXT}; the result denies `{}`", paths.join("`, `")))
+}
+
 /// The strongest limit that a location sets, conditions apart.
 fn limit(block: &Directive) -> Option<Limit> {
     let inner = block.inner().iter();
@@ -55,8 +78,8 @@ fn limit(block: &Directive) -> Option<Limit> {
     }
 }
 
-/// The paths to deny in place of a location without patterns. Empty: it limits nothing and passes nothing on, or only a pattern for
-/// the whole site covers its paths.
+/// The paths to deny in place of a location without patterns. Empty: it limits nothing, passes nothing on and sends no text, or only a
+/// pattern for the whole site covers its paths.
 pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
     let text = location.args.last().map_or("", |text| text);
     let narrow = match place.is_expression() {
@@ -70,8 +93,8 @@ pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
     };
     let passes_on = |one: &Directive| one.name.ends_with("_pass");
     match limit(location) {
-        // Nobody gets files in place of what an upstream answers.
-        None if location.inner().iter().any(passes_on) => narrow,
+        // Nobody gets files in place of what an upstream or a text answers.
+        None if location.inner().iter().any(passes_on) || sends_text(location) => narrow,
         None => Vec::new(),
         Some(Limit::Check) if narrow.is_empty() => vec!["/*".to_owned()],
         Some(_) => narrow,

@@ -8,6 +8,7 @@ use crate::fate::Fate;
 use crate::model::{Redirect, Site};
 use crate::regex::Match;
 use crate::report::Report;
+use crate::value::NO_TEXT;
 
 /// What differs for the names of cookies and parameters.
 const NAMES: &str = "Weir tells upper and lower case of the names of cookies and parameters apart";
@@ -168,7 +169,7 @@ pub(super) fn apply(
                 fate = Fate::changed("without the text: error pages have it");
             }
         }
-        _ => return Err("Weir answers with files, not with texts of the configuration".to_owned()),
+        _ => return Err(format!("{NO_TEXT}; these requests are answered as all others")),
     }
     report.add(
         &block.at,

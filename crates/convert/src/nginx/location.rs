@@ -21,7 +21,7 @@ use crate::pattern::{covers, meet, overlaps, pattern};
 use crate::regex::Match;
 use crate::report::{At, Report};
 use crate::upstream::set;
-use crate::value::{is_program, is_site_path, quote, seconds};
+use crate::value::{NO_TEXT, is_program, is_site_path, quote, seconds};
 
 /// Most files that a rule of Weir tries.
 const TRIED_MAX: usize = 8;
@@ -240,6 +240,11 @@ fn location(
             block.note_all(&Fate::missing(why), cx.report);
         } else {
             refuse(block, &why, cx.report);
+            // Files answer in place of a text.
+            for one in block.inner().iter().filter(|one| closed::is_text(one)) {
+                let fate = Fate::open(format!("{why}; {NO_TEXT}"));
+                cx.report.replace(&one.at, &one.shown(), fate);
+            }
         }
         return Vec::new();
     }
@@ -654,6 +659,9 @@ impl<'a> Own<'a> {
     }
 
     fn answer(&self, directive: &Directive, site: &mut Site, cx: &mut Context<'_>) -> Fate {
+        if closed::is_text(directive) {
+            return closed::deny_in_place_of_text(&self.place.patterns, site);
+        }
         let mut fate = Fate::Carried;
         for from in self.place.matches() {
             // The worst one counts.
@@ -857,7 +865,7 @@ pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, vari
                 fate => fate,
             }
         }
-        _ => Fate::missing("Weir answers with files, not with texts of the configuration"),
+        _ => closed::deny_in_place_of_text(std::slice::from_ref(&from.pattern), site),
     }
 }
 

@@ -283,10 +283,12 @@ fn server(
     if !is_secure {
         level.site.certificate = Certificate::NotAsked;
     }
+    let ports = draft.listens.iter().map(|listen| listen.address.port());
     draft.site = Site {
         names,
         is_local: !local.is_empty() && !local.contains(&false),
         is_private,
+        ports: ports.collect(),
         ..level.site.clone()
     };
     let mut drafts = Vec::new();

@@ -10,6 +10,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::pattern::{covers, overlaps};
 use crate::report::Report;
+use crate::value::{NO_TEXT, TEXT_AT_START};
 
 /// Whether a directive does nothing but refuse requests.
 pub(super) fn refuses(directive: &Directive) -> bool {
@@ -110,11 +111,12 @@ impl Routes<'_> {
         }
     }
 
-    /// Reports a directive whose matcher is lost, and denies its paths if it limits access. What only refuses all clients does
-    /// not close a whole site.
+    /// Reports a directive whose matcher is lost, and denies its paths if it limits access or sends a text. What only refuses all
+    /// clients, and a text, do not close a whole site.
     pub(super) fn lose(&mut self, directive: &Directive, lost: &Lost) {
         let is_everything = lost.patterns.iter().any(|path| matches!(&**path, "*" | "/*"));
-        let closes = has_check(directive) || (refuses(directive) && !is_everything);
+        let answers = refuses(directive) || directive.name == "respond";
+        let closes = has_check(directive) || (answers && !is_everything);
         if !closes {
             return note_lost(directive, &lost.why, self.report);
         }
@@ -216,7 +218,17 @@ impl Routes<'_> {
                 Fate::Carried if args.len() > 1 => Fate::changed("without the text: error pages have it"),
                 fate => fate,
             },
-            _ => Fate::missing("Weir answers with files, not with texts of the configuration"),
+            _ if matcher.patterns.iter().any(|path| path == "/") => {
+                Fate::open(format!("{NO_TEXT}; {TEXT_AT_START}"))
+            }
+            // The files there, or what an upstream has, are not for these clients.
+            _ => match self.deny(matcher, 403) {
+                Fate::Missing(why) => Fate::missing(format!("{NO_TEXT}; {why}")),
+                _ => Fate::missing(format!(
+                    "{NO_TEXT}; the result denies `{}`",
+                    matcher.patterns.join("`, `")
+                )),
+            },
         }
     }
 
