@@ -1,5 +1,6 @@
 """The basis of the figures: pairing, spread, the mix, the templates. `python3 -m unittest discover benches`."""
 
+import dataclasses
 import importlib.machinery
 import importlib.util
 import io
@@ -15,7 +16,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from bench import client, counts, packages, phttp, process, report, servers  # noqa: E402
+from bench import client, counts, machine, packages, phttp, process, report, servers  # noqa: E402
 from bench.adaptation import every, order, verdict  # noqa: E402
 from bench.adaptation.cache import sequence  # noqa: E402
 from bench.results import Results, spread  # noqa: E402
@@ -194,6 +195,80 @@ class Requests(unittest.TestCase):
         self.assertIn("2 read errors", client.fault(row, {**good, "errors": {**none, "read": 2}}))
         self.assertIn("bytes per answer", client.fault(row, {**good, "bytes": 10 * 300}))
         self.assertIn("no request", client.fault(row, {**good, "requests": 0}))
+
+
+@unittest.skipUnless(machine.find(os.environ.get("CC", "cc")), "no C compiler")
+class Drained(unittest.TestCase):
+    """The client of the row `large`, which is a C program, against a server in a thread."""
+
+    BODY = b"x" * FILES["1m.bin"]
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.client = client.Client(folder.name, 0)
+        cls.row = dataclasses.replace(BY_NAME["large"], connections=2)
+
+    def result(self, answer, closes=False):
+        """The client's result if the server answers every request with these bytes, then closes if it `closes`."""
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve(s):
+            with s:
+                try:
+                    while s.recv(65536):
+                        s.sendall(answer)
+                        if closes:
+                            return
+                except OSError:
+                    pass  # the client has ended
+
+        def accept():
+            try:
+                while True:
+                    s, _ = listener.accept()
+                    threading.Thread(target=serve, args=(s,), daemon=True).start()
+            except OSError:
+                pass  # the listener is shut down
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        with listener:
+            try:
+                return self.client.run(self.row, listener.getsockname()[1], 0.5)
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
+
+    def test_complete_responses_are_counted(self):
+        answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(self.BODY), self.BODY)
+        result = self.result(answer)
+        self.assertIsNone(client.fault(self.row, result))
+        # Each connection may have received a part of one more.
+        self.assertGreaterEqual(result["bytes"], result["requests"] * len(answer))
+        self.assertLess(result["bytes"], (result["requests"] + 2) * len(answer))
+        self.assertTrue(0 < result["p50_us"] <= result["p90_us"] <= result["p99_us"] <= result["max_us"])
+        self.assertGreaterEqual(result["duration_us"], 500_000)
+
+    def test_an_announced_close_is_no_error(self):
+        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"
+        result = self.result(head + b"abc", closes=True)
+        self.assertEqual(set(result["errors"].values()), {0})
+        self.assertGreater(result["requests"], 2)
+
+    def test_faults_of_the_server_are_errors(self):
+        for kind, answer, closes in (
+            ("read", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", True),
+            ("read", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc", False),
+            ("read", b"HTTP/1.1 200 OK\r\n\r\nabc", True),
+            ("read", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 4096, False),
+            ("status", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", False),
+        ):
+            with self.subTest(answer=answer[:60]):
+                result = self.result(answer, closes)
+                self.assertEqual({name for name, count in result["errors"].items() if count}, {kind})
+                self.assertIn(f"{kind} errors", client.fault(self.row, result))
 
 
 class Servers(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""The clients: wrk on its own core, and the holder of idle connections.
+"""The clients: wrk or, for large files, drain on its own core, and the holder of idle connections.
 
 Decides whether results are valid; knows nothing of the servers.
 """
@@ -12,49 +12,58 @@ import subprocess
 import time
 
 from . import machine
-from .servers import HERE, pinned, read_answer
+from .servers import HERE, compiled, pinned, read_answer
 from .workloads import FILES
 
 HEAD_BYTES_MAX = 1024
 # Spread over enough addresses that a server's per-address limit does not matter.
 IDLE_PER_ADDRESS = 100
+# Rows in which wrk is busier than the servers: it copies every body. benches/drain.c drops bodies in the kernel, so
+# that the server is the bottleneck.
+DRAINED = {"large"}
 
 
 class Client:
-    """wrk with one thread on the client's core."""
+    """wrk or drain, with one thread on the client's core."""
 
     def __init__(self, base, nice):
         self.base, self.nice = base, nice
         self.core = machine.cores()[1]
         self.program = machine.find("wrk")
+        self.drain = None
 
     def version(self):
         said = subprocess.run([self.program, "-v"], capture_output=True, text=True)
-        return (said.stdout + said.stderr).splitlines()[0].split(" Copyright")[0]
+        wrk = (said.stdout + said.stderr).splitlines()[0].split(" Copyright")[0]
+        return f"{wrk}; benches/drain.c for {', '.join(sorted(DRAINED))}"
 
     def command(self, row, port, seconds):
+        """Command line of the client for a row. Raises OSError if drain does not compile."""
         requests = os.path.join(self.base, f"{row.name}.requests")
         if not os.path.exists(requests):
             with open(requests, "wb") as f:
                 f.write(row.script())
-        return [self.program, "-t1", f"-c{row.connections}", f"-d{seconds}s", "--timeout", "10s",
+        if row.name in DRAINED:
+            self.drain = self.drain or compiled("drain", self.base)
+            return [self.drain, str(port), str(row.connections), str(seconds), requests]
+        return [self.program, "-t1", f"-c{row.connections}", f"-d{whole(seconds)}s", "--timeout", "10s",
                 "-s", os.path.join(HERE, "client.lua"), f"http://127.0.0.1:{port}/",
                 "--", requests, str(row.request_len if row.mixed else 0)]
 
     def run(self, row, port, seconds):
-        """Sends a row's load for some seconds. Returns wrk's result plus the client's own processor time."""
-        # wrk takes whole seconds; a shorter run ends with SIGINT, on which wrk reports.
-        whole = max(1, int(seconds + 0.999))
+        """Sends a row's load for some seconds. Returns the client's result plus its own processor time."""
+        argv = self.command(row, port, seconds)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        child = subprocess.Popen(self.command(row, port, whole), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True, start_new_session=True,
                                  preexec_fn=pinned(self.core, self.nice),
                                  env={**os.environ, "CONNECTIONS": str(row.connections)})
         try:
-            if seconds < whole:
+            # A shorter run of wrk ends with SIGINT, on which it reports. drain ends by itself.
+            if seconds < whole(seconds) and row.name not in DRAINED:
                 time.sleep(seconds)
                 child.send_signal(signal.SIGINT)
-            said = child.communicate(timeout=whole + 30)[0]
+            said = child.communicate(timeout=whole(seconds) + 30)[0]
         finally:
             if child.poll() is None:
                 child.kill()
@@ -65,16 +74,21 @@ class Client:
                 result = json.loads(line[len("RESULT "):])
                 result["client_cpu_s"] = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
                 return result
-        raise OSError(f"wrk reported nothing: {said.strip()[-300:]}")
+        raise OSError(f"the client reported nothing: {said.strip()[-300:]}")
+
+
+def whole(seconds):
+    """Seconds as wrk takes them: whole ones, at least one."""
+    return max(1, int(seconds + 0.999))
 
 
 def fault(row, result):
     """Reason why a result is invalid, or None."""
     errors = {name: count for name, count in result["errors"].items() if count}
     if errors:
-        return "wrk: " + ", ".join(f"{count} {name} errors" for name, count in errors.items())
+        return "client: " + ", ".join(f"{count} {name} errors" for name, count in errors.items())
     if result["requests"] == 0:
-        return "wrk: no request was answered"
+        return "client: no request was answered"
     mean = result["bytes"] / result["requests"]
     body = row.mean_body()
     if row.mixed or row.mean_body() > 65536:

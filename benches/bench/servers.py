@@ -66,6 +66,19 @@ BY_NAME = {server.name: server for server in SERVERS}
 SMOKE_SERVERS = ["weir", "nginx", "ceiling"]
 
 
+def compiled(name, folder):
+    """Compiles a C program of this directory into `folder`. Returns its path; raises OSError with the reason."""
+    compiler = machine.find(os.environ.get("CC", "cc"))
+    if not compiler:
+        raise OSError(f"no C compiler (cc) for {name}.c")
+    path = os.path.join(folder, name)
+    built = subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", path, os.path.join(HERE, f"{name}.c")],
+                           capture_output=True, text=True)
+    if built.returncode != 0:
+        raise OSError(f"{name}.c does not compile: {built.stderr.strip()[:300]}")
+    return path
+
+
 class Stand:
     """Starts servers: their programs, the document root, and a folder for their files."""
 
@@ -77,15 +90,10 @@ class Stand:
 
     def build_ceiling(self):
         """Compiles the ceiling. Returns None, or the reason if not possible."""
-        compiler = machine.find(os.environ.get("CC", "cc"))
-        if not compiler:
-            return "no C compiler (cc)"
-        path = os.path.join(self.base, "ceiling")
-        built = subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", path, os.path.join(HERE, "ceiling.c")],
-                               capture_output=True, text=True)
-        if built.returncode != 0:
-            return f"ceiling.c does not compile: {built.stderr.strip()[:300]}"
-        self.ceiling = path
+        try:
+            self.ceiling = compiled("ceiling", self.base)
+        except OSError as error:
+            return str(error)
         return None
 
     def program(self, server):
