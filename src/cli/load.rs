@@ -17,6 +17,7 @@ use client::streamed::STREAMS_MAX;
 use server::config::{FieldLine, OtlpEndpoint, parse_duration};
 use std::path::PathBuf;
 use units::Duration;
+use url::Url;
 
 /// Largest `--threads`: more than any machine has processors.
 const THREADS_MAX: i64 = 1024;
@@ -37,6 +38,27 @@ fn parse_span(text: &str) -> Result<Duration, String> {
         return Err("it must be more than 0".to_owned());
     }
     Ok(span)
+}
+
+/// The whole URL of a receiver of remote write: each kind of receiver has its own path.
+fn parse_receiver(text: &str) -> Result<Url, String> {
+    let wrong = |what: &str| {
+        format!(
+            "`{}` {what}; write a URL as in http://127.0.0.1:9090/api/v1/write",
+            text.escape_debug()
+        )
+    };
+    let url = Url::parse(text).map_err(|_| wrong("is not the URL of a receiver"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("is not the URL of a receiver"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("has credentials, which belong in --remote-write-header"));
+    }
+    if url.path() == "/" && url.query().is_none() {
+        return Err(wrong("has no path, and Weir adds none"));
+    }
+    Ok(url)
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -423,6 +445,23 @@ pub(crate) struct CollectorFlags {
     pub(crate) otlp_ca: Option<PathBuf>,
 }
 
+/// The receiver of Prometheus remote write that gets the seconds of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteWriteFlags {
+    /// Sends counts and response times by second to this receiver of Prometheus remote write when the run has ended, as in
+    /// http://127.0.0.1:9090/api/v1/write
+    #[arg(long, value_name = "URL", value_parser = parse_receiver, help_heading = "Results")]
+    pub(crate) remote_write: Option<Url>,
+
+    /// Field line for the receiver, such as `Authorization: Bearer TOKEN`; repeatable
+    #[arg(long, value_name = "NAME: VALUE", value_parser = FieldLine::of_request, help_heading = "Results")]
+    pub(crate) remote_write_header: Vec<FieldLine>,
+
+    /// PEM file with the roots for the receiver's certificate; the system's if not given
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub(crate) remote_write_ca: Option<PathBuf>,
+}
+
 /// Flags of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
@@ -451,6 +490,9 @@ pub(crate) struct RunFlags {
 
     #[command(flatten)]
     pub(crate) collector: CollectorFlags,
+
+    #[command(flatten)]
+    pub(crate) receiver: RemoteWriteFlags,
 }
 
 /// Flags of `weir load plan`.

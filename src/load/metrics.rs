@@ -1,82 +1,89 @@
-//! The seconds of a run as metrics for a collector of OpenTelemetry, sent when the run has ended. Every point counts from the
-//! start of the measured time.
+//! The seconds of a run as counts from the start of the measured time, and the delivery of requests with them once the run
+//! has ended. `otlp` and `remote_write` decide which server gets them, and encode them.
 //!
-//! A collector that does not take them fails the command, whose result is written before that.
+//! A server that does not take them fails the command, whose result is written before that.
 
 use super::report::Report;
-use crate::cli::load::CollectorFlags;
-use crate::collector::{self, Collector, SCOPE};
+use crate::collector::{self, Collector};
 use crate::failure::Failure;
 use ::load::record::Second;
 use otlp::answer::Verdict;
-use otlp::export::Resource;
-use otlp::metric::{Distribution, Interval, METRICS_AT, Metrics, Name};
+use otlp::metric::{Interval, Name};
 use runtime::clock;
 use runtime::signal::{Signal, Signals};
-use server::config::Otlp;
-
-/// Most seconds in a request, each with a point of each metric.
-const SECONDS_MAX: usize = 600;
 
 /// How often a request is sent before it is given up.
 const ATTEMPTS: u32 = 4;
 
 /// Upper bounds of the buckets, in seconds (OpenTelemetry semantic conventions, `http.client.request.duration`).
-const BOUNDS: [f64; 14] = [
+pub(super) const BOUNDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
 ];
 
-/// A metric, its attribute if it has one, and the count of a second.
-type Count = (
-    Name<'static>,
-    Option<(&'static str, &'static str)>,
-    fn(&Second) -> u64,
-);
+/// A count of each second, under its names in both protocols.
+#[derive(Debug)]
+pub(super) struct Count {
+    /// Its name in OpenTelemetry.
+    pub(super) name: Name<'static>,
+    /// Its name in Prometheus.
+    pub(super) total: &'static str,
+    /// The class of responses that it counts; `None`: it has no classes.
+    pub(super) class: Option<&'static str>,
+    of: fn(&Second) -> u64,
+}
 
-const COUNTS: [Count; 8] = [
-    (
-        name("weir.load.objects", "Objects begun", "{object}"),
-        None,
-        |second| second.begun,
-    ),
-    (
-        name("weir.load.files", "Files received completely", "{file}"),
-        None,
-        |second| second.files,
-    ),
-    (
-        name("weir.load.failures", "Files given up", "{file}"),
-        None,
-        |second| second.failed,
-    ),
-    (
-        name("weir.load.errors", "Errors of any kind", "{error}"),
-        None,
-        |second| second.errors,
-    ),
-    (
-        name("weir.load.content", "Bytes of content of complete files", "By"),
-        None,
-        |second| second.bytes,
-    ),
-    (REPLIES, Some(("class", "3xx")), |second| second.replies_3xx),
-    (REPLIES, Some(("class", "4xx")), |second| second.replies_4xx),
-    (REPLIES, Some(("class", "5xx")), |second| second.replies_5xx),
+/// All counts, in the order in which they are sent.
+pub(super) const COUNTS: [Count; 8] = [
+    Count {
+        name: name("weir.load.objects", "Objects begun", "{object}"),
+        total: "weir_load_objects_total",
+        class: None,
+        of: |second| second.begun,
+    },
+    Count {
+        name: name("weir.load.files", "Files received completely", "{file}"),
+        total: "weir_load_files_total",
+        class: None,
+        of: |second| second.files,
+    },
+    Count {
+        name: name("weir.load.failures", "Files given up", "{file}"),
+        total: "weir_load_failures_total",
+        class: None,
+        of: |second| second.failed,
+    },
+    Count {
+        name: name("weir.load.errors", "Errors of any kind", "{error}"),
+        total: "weir_load_errors_total",
+        class: None,
+        of: |second| second.errors,
+    },
+    Count {
+        name: name("weir.load.content", "Bytes of content of complete files", "By"),
+        total: "weir_load_content_bytes_total",
+        class: None,
+        of: |second| second.bytes,
+    },
+    replies("3xx", |second| second.replies_3xx),
+    replies("4xx", |second| second.replies_4xx),
+    replies("5xx", |second| second.replies_5xx),
 ];
 
-const REPLIES: Name<'static> = name(
-    "weir.load.replies",
-    "Complete responses with a status of this class",
-    "{response}",
-);
+const fn replies(class: &'static str, of: fn(&Second) -> u64) -> Count {
+    Count {
+        name: name(
+            "weir.load.replies",
+            "Complete responses with a status of this class",
+            "{response}",
+        ),
+        total: "weir_load_replies_total",
+        class: Some(class),
+        of,
+    }
+}
 
-const DURATION: Name<'static> = name(
-    "weir.load.response.duration",
-    "Response times of complete files",
-    "s",
-);
-
-const fn name<'a>(name: &'a str, description: &'a str, unit: &'a str) -> Name<'a> {
+/// A name in OpenTelemetry.
+pub(super) const fn name(name: &'static str, description: &'static str, unit: &'static str) -> Name<'static> {
     Name {
         name,
         description,
@@ -84,60 +91,77 @@ const fn name<'a>(name: &'a str, description: &'a str, unit: &'a str) -> Name<'a
     }
 }
 
-/// The collector that these flags name, if they name one.
-///
-/// # Errors
-/// `Usage` for flags that cannot be used, `System` without root certificates.
-pub(super) fn collector(flags: &CollectorFlags) -> Result<Option<Collector>, Failure> {
-    if flags.otlp.is_none() && flags.otlp_header.is_empty() && flags.otlp_ca.is_none() {
-        return Ok(None);
-    }
-    if flags.otlp.is_none() {
-        let flag = if flags.otlp_ca.is_some() {
-            "--otlp-ca"
-        } else {
-            "--otlp-header"
-        };
-        return Err(Failure::Usage(format!(
-            "`{flag}` has no effect without a collector; name one, as in --otlp http://127.0.0.1:4318"
-        )));
-    }
-    let otlp = Otlp {
-        endpoint: flags.otlp.clone(),
-        service_name: "weir-load".to_owned(),
-        header: flags.otlp_header.clone(),
-        ca: flags.otlp_ca.clone(),
-        ..Otlp::default()
-    };
-    otlp.validate()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    Collector::of(&otlp, METRICS_AT)
+/// Counts and response times from the start of the measured time to a later time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    /// The later time, in nanoseconds of Unix time.
+    pub(super) time: u64,
+    /// In the order of [`COUNTS`].
+    pub(super) counts: [u64; COUNTS.len()],
+    /// Response times of complete files by bucket: one more than [`BOUNDS`].
+    pub(super) buckets: [u64; BOUNDS.len() + 1],
+    /// Sum of these response times, in seconds.
+    pub(super) response_s: f64,
 }
 
-/// Sends the seconds of a run.
+impl Sums {
+    fn add(&mut self, second: &Second) {
+        for (sum, count) in self.counts.iter_mut().zip(&COUNTS) {
+            *sum += (count.of)(second);
+        }
+        for (nanos, count) in second.response.pairs() {
+            let taken = *nanos as f64 / 1e9;
+            let at = BOUNDS
+                .iter()
+                .position(|bound| taken <= *bound)
+                .unwrap_or(BOUNDS.len());
+            self.buckets[at] += count;
+        }
+        self.response_s += second.response.total_ns() / 1e9;
+    }
+}
+
+/// The measured time of a run.
+pub(super) fn measured(report: &Report) -> Interval {
+    let start = nanos(report.run.started_at + report.run.warmup_s);
+    Interval {
+        start,
+        time: start + nanos(report.duration_s),
+    }
+}
+
+/// The sums at the end of each second of an interval, the last of which may be a part of one.
+pub(super) fn by_second(seconds: &[Second], all: Interval) -> Vec<Sums> {
+    let mut sums = Sums::default();
+    let ends = (1_u64..).map(|number| all.time.min(all.start + 1_000_000_000 * number));
+    seconds
+        .iter()
+        .zip(ends)
+        .map(|(second, end)| {
+            sums.add(second);
+            sums.time = end;
+            sums
+        })
+        .collect()
+}
+
+/// Sends requests one after another to a server, which this flag names.
 ///
 /// # Errors
-/// `System`: the collector did not take them, or was given up because of a signal.
-pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals) -> Result<(), Failure> {
+/// `System`: the server did not take them, or was given up because of a signal.
+pub(super) fn send(
+    requests: impl Iterator<Item = Vec<u8>>,
+    collector: &Collector,
+    flag: &str,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
     let refused = |why: String| {
         Failure::System(format!(
-            "metrics were not sent to {}: {why} (--otlp)",
+            "metrics were not sent to {}: {why} ({flag})",
             collector.place()
         ))
     };
-    let run = &report.run;
-    let rank = run.rank.to_string();
-    let attributes = [
-        ("weir.load.peer", run.peer.as_str()),
-        ("weir.load.mode", run.mode.as_str()),
-        ("weir.load.rank", rank.as_str()),
-    ];
-    let start = nanos(run.started_at + run.warmup_s);
-    let all = Interval {
-        start,
-        time: start + nanos(report.duration_s),
-    };
-    for content in requests(report.seconds(), all, &attributes, &collector.resource()) {
+    for content in requests {
         let mut failed = 0;
         loop {
             let (why, after) = match collector.send(&content) {
@@ -174,117 +198,7 @@ pub(super) fn send(report: &Report, collector: &Collector, signals: &mut Signals
     Ok(())
 }
 
-/// The content of each request with the seconds of an interval, the last of which may be a part of one.
-fn requests(
-    seconds: &[Second],
-    all: Interval,
-    attributes: &[(&str, &str)],
-    resource: Resource<'_>,
-) -> Vec<Vec<u8>> {
-    let until = |number: usize| Interval {
-        start: all.start,
-        time: all.time.min(all.start + 1_000_000_000 * (number as u64 + 1)),
-    };
-    let mut sums = [0; COUNTS.len()];
-    let mut buckets = [0; BOUNDS.len() + 1];
-    let mut total = 0.0;
-    let numbered: Vec<(usize, &Second)> = seconds.iter().enumerate().collect();
-    let request = |some: &[(usize, &Second)]| {
-        let mut metrics = Metrics::default();
-        for ((name, attribute, count), sum) in COUNTS.iter().zip(&mut sums) {
-            let points = some.iter().map(|(number, second)| {
-                *sum += count(second);
-                (until(*number), *sum)
-            });
-            let points: Vec<(Interval, u64)> = points.collect();
-            let attributes: Vec<(&str, &str)> = attributes.iter().copied().chain(*attribute).collect();
-            metrics.sum(*name, &attributes, &points);
-        }
-        let counts: Vec<([u64; BOUNDS.len() + 1], f64)> = some
-            .iter()
-            .map(|(_, second)| {
-                for value in second.response.times().histogram().iter_recorded() {
-                    let taken = value.value_iterated_to() as f64 / 1e9;
-                    let at = BOUNDS
-                        .iter()
-                        .position(|bound| taken <= *bound)
-                        .unwrap_or(BOUNDS.len());
-                    buckets[at] += value.count_at_value();
-                }
-                total += second.response.total_ns() / 1e9;
-                (buckets, total)
-            })
-            .collect();
-        let points = some.iter().zip(&counts).map(|((number, _), (counts, sum))| {
-            let distribution = Distribution {
-                bounds: &BOUNDS,
-                counts,
-                sum: *sum,
-            };
-            (until(*number), distribution)
-        });
-        metrics.histogram(DURATION, attributes, &points.collect::<Vec<_>>());
-        metrics.request(resource, SCOPE)
-    };
-    numbered.chunks(SECONDS_MAX).map(request).collect()
-}
-
 /// Seconds of Unix time as nanoseconds.
 fn nanos(seconds: f64) -> u64 {
     u64::try_from((seconds * 1e9) as i128).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use otlp::wire::{Fields, Value};
-
-    /// The messages and texts in this field.
-    fn inner(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
-        Fields(message).filter_map(move |field| match field {
-            (its, Value::Bytes(inner)) if its == number => Some(inner),
-            _ => None,
-        })
-    }
-
-    /// Time and value of each point of a sum.
-    fn points(request: &[u8], name: &str) -> Vec<(u64, u64)> {
-        let scopes = inner(request, 1).flat_map(|resource| inner(resource, 2));
-        let mut metrics = scopes.flat_map(|scope| inner(scope, 2));
-        let metric = metrics.find(|metric| inner(metric, 1).next() == Some(name.as_bytes()));
-        let sum = inner(metric.unwrap(), 7).next().unwrap();
-        let number = |point: &[u8], wanted: u32| {
-            let found = Fields(point).find_map(|field| match field {
-                (its, Value::Fixed64(number)) if its == wanted => Some(number),
-                _ => None,
-            });
-            found.unwrap()
-        };
-        inner(sum, 1)
-            .map(|point| (number(point, 3), number(point, 6)))
-            .collect()
-    }
-
-    #[test]
-    fn requests_of_a_long_run_count_from_one_start() {
-        let second = Second {
-            files: 2,
-            ..Second::default()
-        };
-        // The last second is half of one.
-        let all = Interval {
-            start: 5,
-            time: 600_500_000_005,
-        };
-        let requests = requests(&vec![second; SECONDS_MAX + 1], all, &[], &[]);
-        let points: Vec<_> = requests
-            .iter()
-            .map(|request| points(request, "weir.load.files"))
-            .collect();
-        let [first, second] = &points[..] else {
-            panic!("{points:?}")
-        };
-        assert_eq!((first.len(), first[0]), (SECONDS_MAX, (1_000_000_005, 2)));
-        assert_eq!(second[..], [(600_500_000_005, 1_202)]);
-    }
 }

@@ -12,9 +12,11 @@ mod manifest;
 mod merge;
 mod metrics;
 mod negotiate;
+mod otlp;
 mod page;
 mod place;
 mod plot;
+mod remote_write;
 mod replay;
 mod report;
 mod scenario;
@@ -76,11 +78,18 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
         flags.how.slo.is_some(),
     )?;
     export::prepare(place.rank, &flags.output)?;
-    let collector = metrics::collector(&flags.collector)?;
-    if collector.is_some() && flags.how.slo.is_some() {
-        return Err(Failure::Usage(
-            "`--otlp` sends the seconds of one run, and --slo makes several; omit one of the two".to_owned(),
-        ));
+    let collector = otlp::collector(&flags.collector)?;
+    let receiver = remote_write::receiver(&flags.receiver)?;
+    let exports = [
+        ("--otlp", collector.is_some()),
+        ("--remote-write", receiver.is_some()),
+    ];
+    if flags.how.slo.is_some()
+        && let Some((flag, _)) = exports.iter().find(|(_, is_given)| *is_given)
+    {
+        return Err(Failure::Usage(format!(
+            "`{flag}` sends the seconds of one run, and --slo makes several; omit one of the two"
+        )));
     }
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     if let Some(objective) = &flags.how.slo {
@@ -92,9 +101,11 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     let written = export::write(&parts, &report, &flags.output);
     // Report first, so that a full disk does not cost the result.
     report.tell(voice)?;
-    let sent = collector.map(|collector| metrics::send(&report, &collector, &mut signals));
+    let collected = collector.map(|collector| otlp::send(&report, &collector, &mut signals));
+    let received = receiver.map(|receiver| remote_write::send(&report, &receiver, &mut signals));
     written?;
-    sent.transpose()?;
+    collected.transpose()?;
+    received.transpose()?;
     report.judged()
 }
 

@@ -153,7 +153,7 @@ mod root;
 mod slow;
 mod supervision;
 mod tilde;
-mod tls;
+pub(crate) mod tls;
 mod tls_abuse;
 mod tried;
 mod trusted;

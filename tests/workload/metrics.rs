@@ -7,7 +7,7 @@ use otlp::wire::{Fields, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lag is not the matter here, and this machine may be busy.
-const PATIENT: [&str; 4] = ["--lag-max", "60s", "--stall-max", "1h"];
+pub(super) const PATIENT: [&str; 4] = ["--lag-max", "60s", "--stall-max", "1h"];
 
 /// A point: its fields of eight bytes and bytes by number, and its attributes.
 #[derive(Debug, Default)]

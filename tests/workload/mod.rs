@@ -10,7 +10,7 @@
 //! - `trust`: runs whose figures would be untrue although most requests were quick
 //! - `bodies`: requests with content, and other methods than GET
 //! - `scenarios`: steps that depend on each other
-//! - `metrics`: the seconds of a run at a collector of OpenTelemetry
+//! - `metrics`, `remote_write`: the seconds of a run at a collector of OpenTelemetry and at a receiver of Prometheus remote write
 //! - `gate`: requirements on a run, and the summaries for continuous integration
 //! - `asked`: that what was asked is done, and said if it is not
 //!
@@ -28,6 +28,7 @@ pub(crate) mod bodies;
 mod gate;
 mod metrics;
 mod plan;
+mod remote_write;
 mod results;
 mod run;
 mod scenarios;

@@ -39,12 +39,16 @@ pub fn judge(status: u16, retry_after: Option<&str>, content: &[u8]) -> Verdict 
     match status {
         200..=299 => partial_success(content),
         status if RETRYABLE.contains(&status) => Verdict::Again {
-            after: retry_after
-                .and_then(|value| value.trim().parse().ok())
-                .map(Duration::from_secs),
+            after: seconds_asked(retry_after),
         },
         _ => Verdict::Refused,
     }
+}
+
+/// The time that a `Retry-After` in seconds asks for; `None` for a date or without the field.
+pub fn seconds_asked(retry_after: Option<&str>) -> Option<Duration> {
+    let seconds = retry_after?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// Reads `ExportTraceServiceResponse`; that of metrics has the same fields.

@@ -8,7 +8,8 @@
 //! ```
 //! The encoding is binary protobuf, which every collector takes (in JSON, OTLP is optional for them). Fields of protobuf
 //! messages may come in any order and in pieces, so whoever makes spans encodes each one at once, and a batch is the
-//! concatenation of encoded spans. This crate opens no connection and knows no clock.
+//! concatenation of encoded spans. [`wire`] also encodes messages of other protocols, such as Prometheus remote write. This crate
+//! opens no connection and knows no clock.
 
 pub mod answer;
 pub mod export;

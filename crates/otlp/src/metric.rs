@@ -79,7 +79,7 @@ impl Metrics {
                 wire::message(out, 1, |out| {
                     times(out, *interval);
                     wire::fixed64(out, 4, distribution.counts.iter().sum());
-                    wire::fixed64(out, 5, distribution.sum.to_bits());
+                    wire::double(out, 5, distribution.sum);
                     wire::bytes(out, 6, &packed(distribution.counts.iter().copied()));
                     wire::bytes(
                         out,

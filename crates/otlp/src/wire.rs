@@ -1,4 +1,5 @@
-//! The binary encoding of protobuf (protobuf.dev, "Encoding"): as much of it as OTLP needs, in both directions.
+//! The binary encoding of protobuf (protobuf.dev, "Encoding"): as much of it as OTLP and Prometheus remote write need, in both
+//! directions.
 
 /// A value of variable length.
 const VARINT: u8 = 0;
@@ -29,7 +30,7 @@ pub(crate) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
 }
 
 /// Appends a signed number (`int64`), whose negative values take ten bytes.
-pub(crate) fn signed(out: &mut Vec<u8>, field: u32, value: i64) {
+pub fn signed(out: &mut Vec<u8>, field: u32, value: i64) {
     number(out, field, value.cast_unsigned());
 }
 
@@ -39,6 +40,11 @@ pub(crate) fn fixed64(out: &mut Vec<u8>, field: u32, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
+/// Appends a floating-point number (`double`).
+pub fn double(out: &mut Vec<u8>, field: u32, value: f64) {
+    fixed64(out, field, value.to_bits());
+}
+
 /// Appends four bytes.
 pub(crate) fn fixed32(out: &mut Vec<u8>, field: u32, value: u32) {
     tag(out, field, FIXED32);
@@ -46,14 +52,14 @@ pub(crate) fn fixed32(out: &mut Vec<u8>, field: u32, value: u32) {
 }
 
 /// Appends bytes or text.
-pub(crate) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
+pub fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     tag(out, field, LENGTH);
     varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
 /// Appends the message that `write` appends.
-pub(crate) fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
+pub fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec<u8>)) {
     tag(out, field, LENGTH);
     let start = out.len();
     write(out);
@@ -145,6 +151,22 @@ mod tests {
         fixed64(&mut out, 1, 1);
         fixed32(&mut out, 16, 1);
         assert_eq!(out, [0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x85, 0x01, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_sample_has_a_double_and_an_int64() {
+        let mut out = Vec::new();
+        double(&mut out, 1, 1.5);
+        assert_eq!(out, [0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f]);
+        signed(&mut out, 2, 1_700_000_000_000);
+        let fields: Vec<_> = Fields(&out).collect();
+        assert_eq!(
+            fields,
+            [
+                (1, Value::Fixed64(1.5_f64.to_bits())),
+                (2, Value::Number(1_700_000_000_000))
+            ]
+        );
     }
 
     #[test]
