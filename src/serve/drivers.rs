@@ -6,9 +6,10 @@
 //! ```
 
 use super::datagrams::Datagrams;
+use super::process_limits::limits;
 use super::strategy::{Choice, Group as Planned};
 use super::tls::{self, Tls};
-use super::{Shares, limits, refused, sockets};
+use super::{Shares, refused, sockets};
 use crate::failure::Failure;
 use runtime::listen::{Address, Listener, Listening, Origin, Sockets};
 use runtime::process::inherit::Forwarding;

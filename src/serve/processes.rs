@@ -28,12 +28,17 @@ use super::choices;
 use super::datagrams::{self, Datagrams, Sockets};
 use super::descriptors::Shares;
 use super::drivers::Drivers;
+use super::embedded_site::demo_size;
 use super::managed::Managed;
 use super::manager::{self, Heart};
-use super::profile;
+use super::operator::{Operator, Role};
+use super::process_limits::{bound, fit, memory_limit};
 use super::qlog::Qlog;
+use super::reload::{complain_of_reload, say_certificates, say_reloaded};
 use super::report::{self, Started};
 use super::rights::Rights;
+use super::settings::{configuration_again, profile};
+use super::shutdown::{LOG_GRACE, say_stopping};
 use super::sockets::{self, Given};
 use super::strategy::{Choice, Group, choose, choose_all};
 use super::tls::{self, Tls, Watch};
@@ -41,9 +46,8 @@ use super::traces::{Exporter, Target};
 use super::upgrade::{self, Outcome, Upgrade};
 use super::versions::{self, To, Turn};
 use super::{
-    AccessLogs, Change, LOG_GRACE, Operator, Role, Wish, about, additions, announce, bound,
-    complain_of_reload, configuration_again, control, demo_size, fit, memory_limit, open, open_control,
-    refused, say_certificates, say_reloaded, say_stopping, warn_of_mistakes, watched,
+    AccessLogs, Change, Wish, about, additions, announce, control, open, open_control, refused,
+    warn_of_mistakes, watched,
 };
 use crate::cli::serve::Flags;
 use crate::failure::Failure;

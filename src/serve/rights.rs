@@ -193,7 +193,7 @@ impl Rights {
             return;
         }
         // A pipe can be read only at the start, and a reload says so; to open it again would wait for a writer.
-        if let Some(file) = file.filter(|file| !super::is_pipe(file))
+        if let Some(file) = file.filter(|file| !super::settings::is_pipe(file))
             && let Err(error) = std::fs::read_to_string(file)
         {
             tracing::warn!(

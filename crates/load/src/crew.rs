@@ -25,6 +25,7 @@
 //! purpose of a run.
 
 mod arriving;
+mod asking;
 mod carrier;
 mod failure;
 mod hearing;
@@ -32,131 +33,28 @@ mod objects;
 mod scripted;
 mod settings;
 mod ticking;
+mod user;
 
 use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
-use crate::request_source::{Dealt, Part, RequestSource};
-use crate::scenario::Visitor;
+use crate::request_source::Dealt;
 use arriving::Open;
 pub use carrier::Sharing;
 use carrier::{Carrier, Ended};
 use client::multiplexed::Arrived;
-use client::plan::Mode;
-use client::session::{Left, Memory, OUTSTANDING_MAX, Session};
+use client::session::Memory;
 use hearing::Came;
 use runtime::dial::{self, Failing, Happened, Port, Security};
 pub use settings::{Live, Model, Setup};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use twox_hash::xxhash3_128::Hasher;
 use units::{Duration, Instant};
+use user::{Fetch, Phase, User};
 
 /// Lost connections after which a file is given up.
 const TRIES_MAX: u8 = 3;
 /// Minimum pause of a user after giving up a file, so that clients do not flood a dead server.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-
-/// Running digest of the response body in progress.
-#[derive(Default)]
-struct Digest(Hasher);
-
-impl core::fmt::Debug for Digest {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Digest")
-    }
-}
-
-/// An object in progress on one connection.
-#[derive(Debug)]
-struct Fetch {
-    parts: Vec<Part>,
-    /// Parts requested: those complete plus those pending on this connection.
-    asked: usize,
-    /// Completed parts.
-    got: usize,
-    /// Intended start time of the object.
-    intended: Instant,
-    /// Intended start time of the current part.
-    part_intended: Instant,
-    /// Start of the current part's service time.
-    mark: Instant,
-    /// Start of the wait for the current part's first byte.
-    sent: Instant,
-    /// Arrival of the current response's head.
-    first: Option<Instant>,
-    /// Start of the connection attempt; `None` once established.
-    opening: Option<Instant>,
-    /// Start of the TLS handshake; `None` once it is complete, and for cleartext.
-    shaking: Option<Instant>,
-    /// Time of the last progress, from which the timeout counts.
-    progress: Instant,
-    status: u16,
-    bytes: u64,
-    /// Bytes received for the current part, headers included. If responses arrive in one read, the first part gets all
-    /// of it.
-    received: u64,
-    /// Content length stated by the response's head, for responses without content.
-    said: Option<u64>,
-    /// Whether any part failed.
-    spoiled: bool,
-    digest: Option<Box<Digest>>,
-    /// Connections lost since the last completed part.
-    tries: u8,
-    /// Whether the session ends with this object.
-    last: bool,
-    /// Whether the first part is requested alone: it is the page that references the others.
-    alone: bool,
-}
-
-/// An object in progress on several connections.
-#[derive(Debug)]
-struct Group {
-    /// Embedded files, dealt out when the page is complete.
-    rest: Vec<Part>,
-    /// All files of the object.
-    files: Box<[u32]>,
-    /// Connections still fetching their share.
-    left: u32,
-    /// Whether all parts so far succeeded.
-    whole: bool,
-    intended: Instant,
-    /// OFF time after the object.
-    off: Duration,
-    /// Whether the session ends with this object.
-    last: bool,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// The timer starts the user and its first object.
-    Coming,
-    /// The timer begins the next object; with `leave`, on a new connection.
-    Waiting {
-        leave: bool,
-    },
-    Fetching(Box<Fetch>),
-    /// The timer continues the object.
-    Pausing(Box<Fetch>),
-    /// Idle in an open loop's pool, or waiting for the next object of its user.
-    Free,
-    /// Finished.
-    Done,
-}
-
-#[derive(Debug)]
-struct User {
-    phase: Phase,
-    session: Option<Session>,
-    /// When the connection was established.
-    stands: Option<Instant>,
-    source: Option<RequestSource>,
-    /// The object in progress, on the first of several connections.
-    group: Option<Box<Group>>,
-    /// When the timer fires.
-    alarm: Instant,
-    /// Values and cookies of a user of a script.
-    visitor: Option<Box<Visitor>>,
-}
 
 /// All users of one thread.
 #[derive(Debug)]
@@ -401,171 +299,6 @@ impl Crew {
         }
     }
 
-    /// Sends the requests that the mode allows now, on a new connection if necessary.
-    fn ask(&mut self, line: u32, port: &mut Port, now: Instant) {
-        if self.setup.script.is_some() && !self.render(line, port, now) {
-            return;
-        }
-        if self.is_shared() {
-            return self.ask_on_stream(line, port, now);
-        }
-        let Setup {
-            work,
-            mode,
-            ending,
-            script,
-            ..
-        } = &self.setup;
-        let User {
-            phase,
-            session,
-            stands,
-            visitor,
-            ..
-        } = &mut self.users[(line - FIRST) as usize];
-        let Phase::Fetching(fetch) = phase else { return };
-        if !session.as_ref().is_some_and(Session::is_persistent) {
-            if session.is_some() {
-                parted(stands, &mut self.ledger, now);
-                port.close(line);
-            }
-            *session = None;
-        }
-        let connected = session.is_some();
-        let session = session.get_or_insert_with(Session::new);
-        if !connected {
-            port.connect(line);
-            fetch.asked = fetch.got;
-            fetch.opening = Some(now);
-        }
-        let wanted = match mode {
-            Mode::Http10 | Mode::Serial | Mode::Auto => fetch.got + 1,
-            _ if fetch.got == 0 && fetch.alone => 1,
-            Mode::Pipelined | Mode::EarlyClose | Mode::Http2 | Mode::Http3 => fetch.parts.len(),
-        };
-        let room = OUTSTANDING_MAX - session.outstanding();
-        let to = wanted.min(fetch.parts.len()).min(fetch.asked + room);
-        if fetch.asked >= to {
-            return;
-        }
-        // The part's time starts here unless its request was sent together with earlier ones.
-        if fetch.asked == fetch.got && fetch.first.is_none() {
-            fetch.mark = now;
-            fetch.sent = now;
-        }
-        let parts = &fetch.parts[fetch.asked..to];
-        port.send(line, |out| {
-            if let (Some(script), Some(visitor)) = (script, visitor) {
-                // One request at a time: the next depends on its response.
-                let step = parts[0].file;
-                let (version, persists) = match mode {
-                    Mode::Http10 => ("1.0", false),
-                    _ => ("1.1", true),
-                };
-                let refused = session.ask(script.steps[step as usize].verb.method(), persists);
-                debug_assert!(refused.is_ok(), "room was counted");
-                return visitor.write(script, step, version, out);
-            }
-            for part in parts {
-                let refused = session.request(out, &work.files[part.file as usize].path, ending);
-                debug_assert!(refused.is_ok(), "room was counted");
-            }
-        });
-        fetch.asked = to;
-    }
-
-    /// Continues after responses or the end of the connection, as `left` says.
-    fn advance(&mut self, line: u32, left: Option<Left>, port: &mut Port, now: Instant) {
-        let mode = self.setup.mode;
-        let User {
-            phase,
-            session,
-            stands,
-            ..
-        } = &mut self.users[(line - FIRST) as usize];
-        let Phase::Fetching(fetch) = phase else { return };
-        if let Some(left) = left {
-            *session = None;
-            parted(stands, &mut self.ledger, now);
-            port.close(line);
-            let unanswered = matches!(left, Left::Unanswered(_));
-            self.ledger.of(now).closed_by_server += u64::from(unanswered || mode != Mode::Http10);
-            if let Left::Unanswered(count) = left {
-                let took = now.since(fetch.mark);
-                self.ledger.transferred(fetch.part_intended, took, None, now);
-                fetch.tries += 1;
-                let is_repeatable = self.setup.verb(fetch).is_idempotent();
-                if fetch.tries > TRIES_MAX || !is_repeatable {
-                    self.lost(line, Trouble::Unanswered, port, now);
-                    return;
-                }
-                self.ledger.of(now).resent += u64::from(count);
-            }
-        }
-        let User {
-            phase,
-            session,
-            stands,
-            ..
-        } = &mut self.users[(line - FIRST) as usize];
-        let Phase::Fetching(fetch) = phase else { return };
-        if fetch.got == fetch.parts.len() {
-            self.finish(line, Duration::ZERO, port, now);
-            return;
-        }
-        // A response is still arriving.
-        if fetch.first.is_some() && session.is_some() {
-            return;
-        }
-        let unanswered = fetch.asked - fetch.got;
-        if mode == Mode::Http10 && session.is_some() && unanswered > 0 {
-            return;
-        }
-        // The connection carries no further response: HTTP/1.0, or the server announced the close.
-        if session.as_ref().is_some_and(|session| !session.is_persistent()) {
-            let record = self.ledger.of(now);
-            record.closed_by_server += u64::from(mode != Mode::Http10);
-            record.resent += unanswered as u64;
-            fetch.asked = fetch.got;
-            *session = None;
-            parted(stands, &mut self.ledger, now);
-            port.close(line);
-        }
-        self.go_on(line, port, now);
-    }
-
-    /// Sends the next requests, after the active OFF time of the last part if it has one.
-    fn go_on(&mut self, line: u32, port: &mut Port, now: Instant) {
-        // A think time that the run does not wait for.
-        let is_over = self.ending && self.setup.script.is_some();
-        let Phase::Fetching(fetch) = &mut self.users[(line - FIRST) as usize].phase else {
-            return;
-        };
-        let off = match fetch.got.checked_sub(1) {
-            Some(before) if fetch.asked == fetch.got => fetch.parts[before].off,
-            _ => Duration::ZERO,
-        };
-        if off.is_zero() {
-            self.ask(line, port, now);
-            return;
-        }
-        if is_over {
-            self.interrupt(line, port, now);
-            if self.active == 0 {
-                port.end();
-            }
-            return;
-        }
-        // The active OFF time of a part applies once.
-        let before = fetch.got - 1;
-        fetch.parts[before].off = Duration::ZERO;
-        let user = self.user(line);
-        if let Phase::Fetching(fetch) = core::mem::replace(&mut user.phase, Phase::Done) {
-            user.phase = Phase::Pausing(fetch);
-        }
-        self.wake(line, now + off, port);
-    }
-
     /// Records a complete TLS handshake. The wait for the first byte begins with it.
     fn secured(&mut self, line: u32, agreed: Security, now: Instant) {
         if self.is_shared() {
@@ -585,58 +318,6 @@ impl Crew {
             record.handshake.add(now.since(since));
             record.resumed += u64::from(agreed.resumed);
         }
-    }
-}
-
-impl User {
-    /// A connection without a user's script.
-    fn free() -> User {
-        User {
-            phase: Phase::Free,
-            session: None,
-            stands: None,
-            source: None,
-            group: None,
-            alarm: NEVER,
-            visitor: None,
-        }
-    }
-}
-
-impl Fetch {
-    fn new(intended: Instant, now: Instant) -> Fetch {
-        Fetch {
-            parts: Vec::new(),
-            asked: 0,
-            got: 0,
-            intended,
-            part_intended: intended,
-            mark: now,
-            sent: now,
-            first: None,
-            opening: None,
-            shaking: None,
-            progress: now,
-            status: 0,
-            bytes: 0,
-            received: 0,
-            said: None,
-            spoiled: false,
-            digest: None,
-            tries: 0,
-            last: false,
-            alone: true,
-        }
-    }
-
-    /// Moves on to the next part and restarts its times.
-    fn done(&mut self, now: Instant) {
-        self.got += 1;
-        self.first = None;
-        self.received = 0;
-        self.mark = now;
-        self.sent = now;
-        self.part_intended = now;
     }
 }
 

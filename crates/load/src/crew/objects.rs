@@ -1,6 +1,7 @@
 //! The objects of users: how one begins, is dealt out to several connections and ends, and when the next begins.
 
-use super::{Crew, FIRST, Group, Phase, scripted};
+use super::user::Group;
+use super::{Crew, FIRST, Phase, scripted};
 use crate::request_source::{Part, whole};
 use client::plan::Mode;
 use core::sync::atomic::Ordering;

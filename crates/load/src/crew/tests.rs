@@ -7,9 +7,11 @@ use super::*;
 use crate::arrivals::{Arrivals, Process, Schedule};
 use crate::connections::of_session;
 use crate::record::LeftOut;
-use crate::request_source::Step;
+use crate::request_source::{RequestSource, Step};
 use crate::times::Times;
 use crate::work::Work;
+use client::plan::Mode;
+use client::session::OUTSTANDING_MAX;
 use rehearsal::{
     GOOD, Rehearsal, Server, rehearse, rehearse_as, rehearse_still, rehearse_stopped, rehearse_unseen,
     rehearse_with, setup,

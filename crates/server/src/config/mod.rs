@@ -1,8 +1,9 @@
 //! The configuration of `weir serve` as one value: every key of the file, every flag of the command.
 //!
 //! Keys of the file are the long names of the flags, so `--help` documents both. An unknown key or value is an error
-//! that names it, its line and the nearest valid one. This module decides names, defaults and validity; it opens no
-//! files and starts nothing.
+//! that names it, its line and the nearest valid one. This file decides names and defaults. `file` reads the keys,
+//! `validity` decides which values go together, and `reload` what a running server takes over. None of them opens a
+//! file or starts anything.
 //!
 //! ```toml
 //! root = "/srv/www"
@@ -21,11 +22,13 @@ mod admin;
 mod auth;
 mod behavior;
 mod condition;
+mod connection_limits;
 mod content_type;
 mod cors;
 mod duration;
 mod error;
 mod fastcgi;
+mod file;
 mod header_rule;
 mod host;
 mod knob;
@@ -42,6 +45,7 @@ mod preset;
 mod proxy;
 mod proxy_cache;
 mod redirect;
+mod reload;
 mod replay;
 mod request_header;
 mod request_id;
@@ -55,6 +59,7 @@ mod try_files;
 mod tuned;
 mod uploads;
 mod upstream;
+mod validity;
 mod values;
 mod versions;
 
@@ -117,7 +122,7 @@ use crate::cache::Policy;
 use crate::limits::Limits;
 use runtime::log_socket::LogSocket;
 use runtime::shaping::{Precedence, Shaping};
-use serde::{Deserialize, de};
+use serde::Deserialize;
 use std::path::PathBuf;
 use units::{Bytes, Duration, Rate};
 
@@ -575,352 +580,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads and validates a configuration. `text` is the content of a TOML file, `name` its name in errors.
-    ///
-    /// # Errors
-    /// The first mistake, with file, line, key and the nearest valid key or value.
-    pub fn from_toml(text: &str, name: &str) -> Result<Config, ConfigError> {
-        Config::from_toml_on(None, text, name)
-    }
-
-    /// As [`Config::from_toml`], on top of a preset: `preset`, or that of the file if it is `None`.
-    ///
-    /// # Errors
-    /// As [`Config::from_toml`].
-    pub fn from_toml_on(preset: Option<Preset>, text: &str, name: &str) -> Result<Config, ConfigError> {
-        Config::from_toml_above(preset, None, &toml::Table::new(), text, name)
-    }
-
-    /// As [`Config::from_toml_on`], with a profile beneath everything. `said` holds the settings from flags and the
-    /// environment, which override the file. They are not put into the result, but preset and profile lose the keys
-    /// that conflict with them.
-    ///
-    /// # Errors
-    /// As [`Config::from_toml`].
-    pub fn from_toml_above(
-        preset: Option<Preset>,
-        tuned: Option<&Tuned>,
-        said: &toml::Table,
-        text: &str,
-        name: &str,
-    ) -> Result<Config, ConfigError> {
-        let wrong = |e: &toml::de::Error| ConfigError::from_toml(e, text, name);
-        let mut config: Config = toml::from_str(text).map_err(|e| wrong(&e))?;
-        let mut table = text.parse::<toml::Table>().map_err(|e| wrong(&e))?;
-        let preset = preset.or(config.preset);
-        if preset.is_some() || tuned.is_some() {
-            let mut merged = tuned.map_or_else(toml::Table::new, |tuned| tuned.serve.clone());
-            if let Some(preset) = preset {
-                let table = preset.text().parse::<toml::Table>().map_err(|e| wrong(&e))?;
-                preset::make_way(&mut merged, &table);
-                merged = preset::on_top(table, merged);
-            }
-            let above = table;
-            preset::make_way(&mut merged, &preset::on_top(said.clone(), above.clone()));
-            table = preset::on_top(above, merged);
-            // By way of a text: reading from tables would be a second copy of all that reads from texts, a tenth of
-            // this crate. Its lines are not those of the file, so an error names none.
-            config =
-                toml::from_str(&table.to_string()).map_err(|e| wrong(&de::Error::custom(e.message())))?;
-            config.preset = preset;
-        }
-        config.say(|(within, key)| {
-            let inner = match within {
-                "" => Some(&table),
-                name => table.get(name).and_then(toml::Value::as_table),
-            };
-            inner.is_some_and(|inner| inner.contains_key(key))
-        });
-        if table.contains_key("listener") && !table.contains_key("listen") {
-            config.listen = Listen(Vec::new());
-        }
-        config.validate().map_err(|e| e.locate(text, name))?;
-        Ok(config)
-    }
-
-    /// Marks a knob as set if `is_said` holds for one of its keys, given as (table, key).
-    pub fn say(&mut self, is_said: impl Fn((&str, &str)) -> bool) {
-        let said = |knob: &Knob| self.said.contains(knob) || knob.keys().iter().any(|key| is_said(*key));
-        self.said = Knob::ALL.into_iter().filter(said).collect();
-    }
-
-    /// Validates values that depend on each other.
-    ///
-    /// # Errors
-    /// The first key at fault and a valid value for it.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        self.validate_managed()?;
-        self.validate_listeners()?;
-        self.validate_replay()?;
-        self.validate_versions()?;
-        self.validate_site()
-    }
-
-    /// Validates all that a site can have of its own.
-    fn validate_site(&self) -> Result<(), ConfigError> {
-        let at_least = |key: &'static str, value: u64, least: u64, why: &str| {
-            if value >= least {
-                return Ok(());
-            }
-            Err(ConfigError::invalid(
-                key,
-                format!("{value} is too small; it must be at least {least} ({why})"),
-            ))
-        };
-        let at_most = |key: &'static str, value: u64, most: u64, why: &str| {
-            if value <= most {
-                return Ok(());
-            }
-            Err(ConfigError::invalid(
-                key,
-                format!("{value} is too large; it must be at most {most} ({why})"),
-            ))
-        };
-        if let Some(rate) = self.line_rate
-            && !(Shaping::RATE_MIN..=Shaping::RATE_MAX).contains(&rate)
-        {
-            return Err(ConfigError::invalid(
-                "line-rate",
-                values::no_line_rate(&rate.to_string()),
-            ));
-        }
-        if self.line_rate.is_none() && self.line_order != LineOrder::default() {
-            return Err(ConfigError::invalid(
-                "line-order",
-                "the order has an effect only with a line rate; set `line-rate` (`--line-rate`), too",
-            ));
-        }
-        at_least(
-            "max-head-size",
-            self.max_head_size.0,
-            256,
-            "requests of browsers need as much",
-        )?;
-        at_most(
-            "max-head-size",
-            self.max_head_size.0,
-            1 << 20,
-            "each slow client may hold as much memory",
-        )?;
-        at_least(
-            "max-target-length",
-            self.max_target_length.0,
-            16,
-            "no path is shorter",
-        )?;
-        at_most(
-            "max-target-length",
-            self.max_target_length.0,
-            self.max_head_size.0,
-            "the value of `max-head-size`",
-        )?;
-        at_least(
-            "max-fields",
-            self.max_fields as u64,
-            8,
-            "requests of browsers need as many",
-        )?;
-        at_most(
-            "max-fields",
-            self.max_fields as u64,
-            100,
-            "the parser has room for no more",
-        )?;
-        at_most(
-            "max-ranges",
-            self.max_ranges as u64,
-            1_000,
-            "each range costs a part of the response",
-        )?;
-        at_least(
-            "max-connections",
-            self.max_connections.into(),
-            1,
-            "otherwise nobody is served",
-        )?;
-        at_least(
-            "max-connections-per-address",
-            self.max_connections_per_address.unwrap_or(1).into(),
-            1,
-            "otherwise nobody is served",
-        )?;
-        at_least(
-            "max-handshakes-per-address",
-            self.max_handshakes_per_address.unwrap_or(1).into(),
-            1,
-            "otherwise nobody is served over TLS",
-        )?;
-        at_least(
-            "max-disk-queue",
-            self.max_disk_queue.into(),
-            1,
-            "otherwise no file is read",
-        )?;
-        if self.line_rate.is_some() && self.min_send_rate.0 > 0 {
-            return Err(ConfigError::invalid(
-                "min-send-rate",
-                "cannot be combined with `line-rate`, because responses that wait for the line would count as slow clients; remove one of the two",
-            ));
-        }
-        at_least(
-            "max-request-burst",
-            self.max_request_burst.into(),
-            1,
-            "otherwise no request is answered",
-        )?;
-        at_least(
-            "max-pipeline",
-            self.max_pipeline.into(),
-            1,
-            "otherwise no request is answered",
-        )?;
-        at_least(
-            "max-streams",
-            self.max_streams.into(),
-            1,
-            "otherwise no request over HTTP/2 is answered; `http2 = \"off\"` turns it off",
-        )?;
-        let cut_off = "the minimum is 100ms; a shorter timeout would disconnect well-behaved clients";
-        let refused =
-            "the minimum is 100ms; a shorter timeout would reject requests whose file is still being opened";
-        for (key, span, why) in [
-            ("header-timeout", self.header_timeout, cut_off),
-            ("idle-timeout", self.idle_timeout, cut_off),
-            ("body-timeout", self.body_timeout, cut_off),
-            ("write-timeout", self.write_timeout, cut_off),
-            ("disk-timeout", self.disk_timeout, refused),
-        ] {
-            if span < Duration::from_millis(100) {
-                return Err(ConfigError::invalid(key, why));
-            }
-        }
-        if !mount::are_file_names(&self.index) {
-            return Err(ConfigError::invalid(
-                "index",
-                "an index is a file name without `/`, as in \"index.html\"",
-            ));
-        }
-        self.behavior.validate()?;
-        if let Some(tilde) = &self.tilde {
-            tilde.validate()?;
-        }
-        if let Some(otlp) = &self.otlp {
-            otlp.validate()?;
-        }
-        if self.http3 == Http3::On && !self.has_tls() {
-            return Err(ConfigError::invalid(
-                "http3",
-                "HTTP/3 needs TLS: set a certificate (`tls-cert`, `tls-key`), a `domain`, or `tls = \"internal\"`",
-            ));
-        }
-        at_least("qlog-files", self.qlog_files.into(), 1, "one file can be written")?;
-        if self.qlog_size < QLOG_SIZE_MIN {
-            return Err(ConfigError::invalid(
-                "qlog-size",
-                format!(
-                    "{} is too small; it must be at least {QLOG_SIZE_MIN}",
-                    self.qlog_size
-                ),
-            ));
-        }
-        at_least(
-            "log-sample",
-            self.log_sample.into(),
-            1,
-            "every response is logged",
-        )?;
-        if self.log_rotate_size.0 > 0 && self.log_rotate_size < LOG_SIZE_MIN {
-            return Err(ConfigError::invalid(
-                "log-rotate-size",
-                format!(
-                    "{} is too small; it must be at least {LOG_SIZE_MIN}, or 0 for none",
-                    self.log_rotate_size
-                ),
-            ));
-        }
-        if !self.log_rotate_time.is_zero() && self.log_rotate_time < LOG_TIME_MIN {
-            return Err(ConfigError::invalid(
-                "log-rotate-time",
-                "the minimum is one minute; `off` is none",
-            ));
-        }
-        let shows_path = self.log_template.as_ref().is_some_and(LogTemplate::shows_path);
-        if shows_path && !self.log_tcp {
-            return Err(ConfigError::invalid(
-                "log-template",
-                "`$rtt_us`, `$cwnd` and `$retransmitted` need `log-tcp = true` (`--log-tcp`), which costs a system call per response",
-            ));
-        }
-        if self.request_id.name().is_none() {
-            let needs = |key, why| {
-                Err(ConfigError::invalid(
-                    key,
-                    format!("{why} needs ids of requests; set `request-id = true` (`--request-id`), too"),
-                ))
-            };
-            if self.log_template.as_ref().is_some_and(LogTemplate::shows_id) {
-                return needs("log-template", "`$request_id`");
-            }
-            if self.request_id_answer {
-                return needs("request-id-answer", "the field in responses");
-            }
-        }
-        if self.otlp.is_none() && self.log_template.as_ref().is_some_and(LogTemplate::shows_trace) {
-            return Err(ConfigError::invalid(
-                "log-template",
-                "`$trace_id` and `$span_id` need a collector of traces; set `endpoint` in `[otlp]` (`--otlp`), too",
-            ));
-        }
-        if self.log_tcp && self.log_format != LogFormat::Json && !shows_path {
-            return Err(ConfigError::invalid(
-                "log-tcp",
-                "only the JSON format has fields for it; set `log-format = \"json\"` (`--log-format json`), too",
-            ));
-        }
-        let of_hosts = self
-            .host
-            .iter()
-            .filter_map(|host| host.listing_stylesheet.as_deref());
-        for sheet in of_hosts
-            .chain([&*self.listing_stylesheet])
-            .filter(|sheet| !sheet.is_empty())
-        {
-            values::site_path(sheet).map_err(|why| ConfigError::invalid("listing-stylesheet", why))?;
-        }
-        if let Some(page) = &self.spa_fallback {
-            values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
-        }
-        mount::validate(&self.mount, self.hidden).map_err(|why| ConfigError::invalid("mount", why))?;
-        try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
-        limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
-        cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
-        for log in self.access_logs() {
-            log.socket()
-                .map_err(|why| ConfigError::invalid("access-log", why))?;
-        }
-        access::validate(&self.access).map_err(|why| ConfigError::invalid("access", why))?;
-        uploads::validate(&self.uploads, &self.access).map_err(|why| ConfigError::invalid("uploads", why))?;
-        trusted::validate(&self.trusted).map_err(|why| ConfigError::invalid("trusted", why))?;
-        if self.trusted.is_empty() && self.listeners().iter().any(|listener| listener.proxy_protocol) {
-            return Err(ConfigError::invalid(
-                "proxy-protocol",
-                "takes the header from trusted peers only, and `trusted` names none; name the networks of your load balancers",
-            ));
-        }
-        redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
-        for proxy in &self.proxy {
-            proxy
-                .validate()
-                .map_err(|why| ConfigError::invalid("proxy", why))?;
-        }
-        if !self.host.is_empty() {
-            for site in self.sites()? {
-                site.validate_site()?;
-            }
-        }
-        Ok(())
-    }
-
     /// The policy of strict transport security in force.
     pub fn hsts_in_force(&self) -> Hsts {
         self.hsts.unwrap_or(self.security_headers.hsts())
@@ -979,61 +638,6 @@ impl Config {
         passed.chain(asked.map(AuthUrl::upstream))
     }
 
-    /// Per-address limit if `connections` can be open in all.
-    pub fn per_address(&self, connections: u32) -> u32 {
-        self.max_connections_per_address
-            .unwrap_or_else(|| Limits::share_of_address(connections))
-    }
-
-    /// The longest time for which an answer under way may be silent: that of the upstreams.
-    pub fn longest_silence(&self) -> Duration {
-        let of_hosts = self.host.iter().filter_map(|host| host.proxy.as_ref()).flatten();
-        let rules = self.proxy.iter().chain(of_hosts);
-        let silent = rules.map(|rule| rule.connect_timeout + rule.first_byte_timeout.max(rule.idle_timeout));
-        silent.max().unwrap_or_default()
-    }
-
-    /// Time without a packet after which the transport of HTTP/3 drops a connection in silence. Sessions close idle connections
-    /// themselves; the transport must not end one whose answer is still awaited.
-    pub fn silence_max(&self) -> Duration {
-        self.idle_timeout.max(self.longest_silence() + SILENCE_MARGIN)
-    }
-
-    /// The limits of a connection.
-    pub fn limits(&self) -> Limits {
-        Limits {
-            head_size: self.max_head_size,
-            fields: self.max_fields,
-            target_length: self.max_target_length,
-            body_size: self.max_body_size,
-            body_rate: self.min_body_rate,
-            pipeline_depth: self.max_pipeline,
-            streams: self.max_streams,
-            requests_per_connection: match self.max_requests_per_connection {
-                0 => u32::MAX,
-                n => n,
-            },
-            connections: self.max_connections,
-            connections_per_address: self.max_connections_per_address,
-            handshakes: self.max_handshakes,
-            handshakes_per_address: self.max_handshakes_per_address,
-            request_rate: self.max_request_rate,
-            request_burst: self.max_request_burst,
-            ranges: self.max_ranges,
-            header_timeout: self.header_timeout,
-            deferred: self.deferred,
-            idle_timeout: self.idle_timeout,
-            early_close: (!self.behavior.early_close.is_zero()).then_some(self.behavior.early_close),
-            body_timeout: self.body_timeout,
-            write_timeout: self.write_timeout,
-            send_rate: self.min_send_rate,
-            disk_timeout: self.disk_timeout,
-            disk_queue: self.max_disk_queue,
-            linger_timeout: self.linger_timeout,
-            grace: self.grace,
-        }
-    }
-
     /// How sending is shaped to the line rate. `None` without `line_rate`.
     pub fn shaping(&self) -> Option<Shaping> {
         let precedence = match self.line_order {
@@ -1042,194 +646,7 @@ impl Config {
         };
         self.line_rate.map(|rate| Shaping { rate, precedence })
     }
-
-    /// Whether both configurations describe the same site, so that the cache of one can serve the other.
-    pub(crate) fn same_site(&self, other: &Config) -> bool {
-        let parts = |c: &Config| {
-            let flags = [
-                c.listing,
-                c.hidden,
-                c.symlinks,
-                c.compress,
-                c.precompressed,
-                c.early_hints,
-            ];
-            (
-                flags,
-                c.cache_policy,
-                c.cache_size,
-                c.cache_file_size,
-                c.cache_files,
-            )
-        };
-        parts(self) == parts(other)
-            && (!self.lists() || self.same_listings(other))
-            && (&self.root, &self.index, &self.types) == (&other.root, &other.index, &other.types)
-            && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
-            && self.security_headers == other.security_headers
-            && (&self.mount, &self.tilde) == (&other.mount, &other.tilde)
-            && self.scripts().eq(other.scripts())
-            && self.behavior == other.behavior
-    }
-
-    /// Whether listings have the same theme, and the same rules keep READMEs out of them.
-    fn same_listings(&self, other: &Config) -> bool {
-        let theme = (
-            &self.listing_stylesheet,
-            &self.listing_header,
-            &self.listing_footer,
-        );
-        let same_rules =
-            (&self.access, &self.redirect, &self.proxy) == (&other.access, &other.redirect, &other.proxy);
-        theme
-            == (
-                &other.listing_stylesheet,
-                &other.listing_header,
-                &other.listing_footer,
-            )
-            && self.listing_readme == other.listing_readme
-            && (!self.listing_readme || same_rules)
-    }
-
-    /// Keys whose values differ from `running` and take effect only at the next start.
-    pub fn needs_restart(&self, running: &Config) -> Vec<&'static str> {
-        let differ = FIXED.iter().filter(|(_, fixed)| (fixed.differs)(self, running));
-        let listeners = (!self.same_listeners(running)).then_some("listener");
-        let key = match self.proxies().next() {
-            Some(_) => "proxy",
-            None => "uploads",
-        };
-        let proxies = (self.gains_proxies(running) || self.gains_upstreams(running)).then_some(key);
-        let collector = self.changes_collector(running).then_some("otlp");
-        differ
-            .map(|(key, _)| *key)
-            .chain(listeners)
-            .chain(proxies)
-            .chain(collector)
-            .collect()
-    }
-
-    /// Keeps the values of `running` for keys that take effect only at the next start, so that the next reload compares
-    /// with the values in force.
-    pub fn keep_until_restart(&mut self, running: &Config) {
-        for (_, fixed) in FIXED {
-            (fixed.keep)(self, running);
-        }
-        if !self.same_listeners(running) {
-            self.listener.clone_from(&running.listener);
-            self.tls_cert.clone_from(&running.tls_cert);
-            self.tls_key.clone_from(&running.tls_key);
-            self.tls_client_ca.clone_from(&running.tls_client_ca);
-            self.tls_client_auth = running.tls_client_auth;
-        }
-        if self.gains_proxies(running) {
-            self.keep_proxies_out();
-        }
-        if self.gains_upstreams(running) {
-            self.proxy.clear();
-            for host in &mut self.host {
-                host.proxy = None;
-            }
-        }
-        if self.changes_collector(running) {
-            self.keep_collector(running);
-        }
-    }
-
-    /// Removes all rules for a proxy and for uploads.
-    pub(crate) fn keep_proxies_out(&mut self) {
-        self.proxy.clear();
-        self.uploads.clear();
-        for host in &mut self.host {
-            host.proxy = None;
-            host.uploads = None;
-        }
-    }
-
-    /// Whether this is the first rule for a proxy or for uploads: a server decides at start whether it opens connections.
-    fn gains_proxies(&self, running: &Config) -> bool {
-        self.has_proxies() && !running.has_proxies()
-    }
-
-    /// Whether this is the first rule for a proxy, while the workers of some listener cannot keep connections to upstreams.
-    fn gains_upstreams(&self, running: &Config) -> bool {
-        let keeps = |listener: &Listener| listener.concurrency.unwrap_or(running.concurrency).keeps_peers();
-        self.proxies().next().is_some()
-            && running.proxies().next().is_none()
-            && !running.listeners().iter().all(keeps)
-    }
 }
-
-/// What the transport of HTTP/3 waits beyond the longest wait for an upstream, so that this ends first, with an answer.
-const SILENCE_MARGIN: Duration = Duration::from_secs(5);
-
-/// Smallest limit on the size of a qlog file: a handshake fits.
-const QLOG_SIZE_MIN: Bytes = Bytes::kib(64);
-
-/// Smallest access log that is rotated.
-const LOG_SIZE_MIN: Bytes = Bytes::kib(4);
-
-/// Shortest period of an access log.
-const LOG_TIME_MIN: Duration = Duration::from_secs(60);
-
-/// How to compare and keep a key that takes effect only at the next start.
-struct Fixed {
-    differs: fn(&Config, &Config) -> bool,
-    keep: fn(&mut Config, &Config),
-}
-
-macro_rules! fixed {
-    ($($key:literal $field:ident),* $(,)?) => {
-        /// Every key that takes effect only at the next start.
-        const FIXED: &[(&str, Fixed)] = &[$((
-            $key,
-            Fixed {
-                differs: |one, other| one.$field != other.$field,
-                keep: |next, running| next.$field.clone_from(&running.$field),
-            },
-        )),*];
-    };
-}
-
-fixed!(
-    "listen" listen,
-    "send-buffer" send_buffer,
-    "pacing" pacing,
-    "line-rate" line_rate,
-    "line-order" line_order,
-    "profile" profile,
-    "workers" workers,
-    "concurrency" concurrency,
-    "io" io,
-    "proxy-protocol" proxy_protocol,
-    "user" user,
-    "landlock" landlock,
-    "seccomp" seccomp,
-    "adapt" adapt,
-    "record" record,
-    "server-log" server_log,
-    "control" control,
-    "admin" admin,
-    "http3" http3,
-    "http3-steering" http3_steering,
-    "tls-key-log" tls_key_log,
-    "qlog" qlog,
-    "qlog-files" qlog_files,
-    "qlog-size" qlog_size,
-    "domain" domain,
-    "tls" tls,
-    "http-listen" http_listen,
-    "tls-state" tls_state,
-    "acme-ca" acme_ca,
-    "acme-ca-root" acme_ca_root,
-    "acme-email" acme_email,
-    "acme-eab" acme_eab,
-    "acme-profile" acme_profile,
-    "acme-challenge" acme_challenge,
-    "acme-hook" acme_hook,
-    "acme-hook-wait" acme_hook_wait,
-    "behavior" behavior,
-);
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use crate::crew::*;
 use crate::replies::Accept;
 use crate::work::Work;
+use client::plan::Mode;
 use client::session::{Ending, Version};
 use runtime::dial::{Crew as _, Wish};
 use std::collections::{BTreeMap, BinaryHeap};
