@@ -337,3 +337,132 @@ impl Race {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A side that began after so many milliseconds. So many later, it was over, or was looked at.
+    fn side(began: u64, took: u64, outcome: Option<Result<(), &str>>) -> Side {
+        let began = Instant::ZERO + Duration::from_millis(began);
+        Side {
+            began,
+            at: began + Duration::from_millis(took),
+            outcome: outcome.map(|outcome| outcome.map_err(str::to_owned)),
+        }
+    }
+
+    fn race(winner: Way, quic: Side, tcp: Option<Side>) -> Race {
+        let (_, found) = channel();
+        Race {
+            winner,
+            quic,
+            tcp,
+            service: None,
+            found,
+            running: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_outcome_says_why_the_winner_won() {
+        let complete = Some(Ok(()));
+        let in_time = "its handshake took 300.0 ms; TCP and TLS, started 250.0 ms later";
+        let (early, late) = (
+            "; TCP and TLS, started 20.0 ms later, took 40.0 ms",
+            "; TCP and TLS, started 250.0 ms later, took 40.0 ms",
+        );
+        let tcp = |began| Some(side(began, 40, complete));
+        for (winner, quic, tcp, why) in [
+            (
+                Way::Quic,
+                side(0, 30, complete),
+                None,
+                "its handshake took 30.0 ms, so TCP did not start (it would have after 250.0 ms)".to_owned(),
+            ),
+            (
+                Way::Quic,
+                side(0, 300, complete),
+                tcp(250),
+                format!("{in_time}, took 40.0 ms"),
+            ),
+            (
+                Way::Quic,
+                side(0, 300, complete),
+                Some(side(250, 10, Some(Err("refused")))),
+                format!("{in_time}, failed: refused"),
+            ),
+            (
+                Way::Quic,
+                side(0, 300, complete),
+                Some(side(250, 90, None)),
+                format!("{in_time}, had not finished"),
+            ),
+            (
+                Way::Tcp,
+                side(0, 20, Some(Err("no route"))),
+                tcp(20),
+                format!("QUIC failed after 20.0 ms: no route{early}"),
+            ),
+            (
+                Way::Tcp,
+                side(0, 400, complete),
+                tcp(250),
+                format!("the handshake of QUIC was slower: 400.0 ms{late}"),
+            ),
+            (
+                Way::Tcp,
+                side(0, 900, None),
+                tcp(250),
+                format!(
+                    "QUIC had no handshake within 900.0 ms: UDP may be blocked, or slower than that{late}"
+                ),
+            ),
+        ] {
+            let race = race(winner, quic, tcp);
+            assert_eq!(race.why(), why);
+            let name = match winner {
+                Way::Quic => "QUIC",
+                Way::Tcp => "TCP",
+            };
+            let said = format!("{name} won the race: {why}\n");
+            assert!(race.said().ends_with(&said), "{}", race.said());
+            let json = race.json();
+            assert_eq!(json["winner"], name.to_ascii_lowercase(), "{json}");
+            assert_eq!(json["why"], why, "{json}");
+        }
+    }
+
+    #[test]
+    fn it_says_who_named_http3() {
+        let mut race = race(Way::Quic, side(0, 30, Some(Ok(()))), None);
+        let assumed = "HTTP/3 is assumed at the port of the URL (--mode h3)\n";
+        assert!(race.said().starts_with(assumed), "{}", race.said());
+        assert_eq!(race.json()["alternative"], Value::Null);
+        race.service = Some(("b.test:8443".to_owned(), Duration::from_secs(60)));
+        let named = "Alt-Svc names HTTP/3 at b.test:8443 for 60 s more\n";
+        assert!(race.said().starts_with(named), "{}", race.said());
+        assert_eq!(race.json()["alternative"], "b.test:8443");
+        assert_eq!(race.json()["fresh_seconds"], 60);
+    }
+
+    #[test]
+    fn each_side_tells_its_times_from_the_beginning_of_the_race() {
+        let tcp = side(250, 500, Some(Err("refused")));
+        let json = race(Way::Quic, side(0, 1_000, Some(Ok(()))), Some(tcp)).json();
+        assert_eq!(
+            json["quic"],
+            json!({"began": 0.0, "seconds": 1.0, "complete": true, "failed": null})
+        );
+        assert_eq!(
+            json["tcp"],
+            json!({"began": 0.25, "seconds": 0.5, "complete": false, "failed": "refused"})
+        );
+        let unfinished = race(Way::Tcp, side(0, 1_000, None), None).json();
+        assert_eq!(
+            unfinished["quic"],
+            json!({"began": 0.0, "seconds": 1.0, "complete": false, "failed": null})
+        );
+        assert_eq!(unfinished["tcp"], Value::Null);
+    }
+}

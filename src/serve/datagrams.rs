@@ -302,11 +302,16 @@ fn tell_what_the_machine_lacks(socket: &UdpSocket) {
     if let Some(said) = datagram::receive_buffer(socket).ok().and_then(of_little_room) {
         tracing::info!("{said}");
     }
-    if !datagram::knows_segments(socket) {
-        tracing::info!(
-            "HTTP/3 needs a system call for each packet: the kernel lacks UDP_SEGMENT; Linux 4.18 and later have it"
-        );
+    if let Some(said) = of_single_packets(datagram::knows_segments(socket)) {
+        tracing::info!("{said}");
     }
+}
+
+/// What to say of a kernel that does not cut a payload into packets.
+fn of_single_packets(knows_segments: bool) -> Option<&'static str> {
+    (!knows_segments).then_some(
+        "HTTP/3 needs a system call for each packet: the kernel lacks UDP_SEGMENT; Linux 4.18 and later have it",
+    )
 }
 
 /// What to say of a receive buffer of so many bytes.
@@ -710,6 +715,38 @@ mod tests {
             said.contains("to 4194303 bytes") && said.contains("`sysctl -w net.core.rmem_max=4194304`"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_kernel_without_segments_is_told_with_its_remedy() {
+        assert_eq!(of_single_packets(true), None);
+        let said = of_single_packets(false).expect("a system call for each");
+        assert!(
+            said.contains("UDP_SEGMENT") && said.contains("Linux 4.18"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn ports_that_cannot_be_had_are_told_with_a_remedy() {
+        let address = SocketAddr::from(([192, 0, 2, 1], 443));
+        for (kind, remedy) in [
+            (
+                io::ErrorKind::PermissionDenied,
+                "ports below 1024 need CAP_NET_BIND_SERVICE",
+            ),
+            (
+                io::ErrorKind::AddrNotAvailable,
+                "set `http3 = false` to serve without HTTP/3",
+            ),
+        ] {
+            let error = io::Error::from(kind);
+            let failure = not_bound(address, &error);
+            assert_eq!(failure.code(), 4, "a system call failed: {failure}");
+            let said = failure.to_string();
+            let begins = format!("cannot receive UDP at 192.0.2.1:443 for HTTP/3: {error}; {remedy}");
+            assert!(said.starts_with(&begins), "{said}");
+        }
     }
 
     #[test]

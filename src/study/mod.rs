@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime};
 
 /// Interval of progress lines where no progress bar can be drawn.
 const TELL_EVERY: Duration = Duration::from_secs(30);
+/// The folder beside a published report where that on the protocols since lies, if it was published by itself.
+const SINCE: &str = "since";
 /// Arms named with their time after a study.
 const ARMS_NAMED: usize = 4;
 
@@ -165,6 +167,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         date: &date,
         others: &others,
         raw: Raw::Files,
+        since_folder: None,
     };
     write(&settings.out, &material)?;
     summary(&material, &tally, &settings.out, voice)?;
@@ -292,10 +295,13 @@ fn write(out: &Path, material: &Material<'_>) -> Result<(), Failure> {
 }
 
 /// Writes the files to commit: the report and its pictures, and instead of raw results a table of every number. The
-/// page contains each plan's text, so that plans are not copied beside it.
+/// page contains each plan's text, so that plans are not copied beside it. A report of `weir study since` in a folder of that
+/// name is linked.
 fn publish(folder: &Path, material: &Material<'_>) -> Result<(), Failure> {
+    let is_beside = apart(material.ledger).since.is_empty() && folder.join(SINCE).join("report.md").is_file();
     let material = &Material {
         raw: Raw::Tables,
+        since_folder: is_beside.then_some(SINCE),
         ..*material
     };
     write(folder, material)?;

@@ -1,5 +1,6 @@
 //! `weir fetch` as the client of each case: a page, whose images are the files, from a server of others.
 
+use super::matrix::{LARGE, LARGE_SLOW, SMALL};
 use super::packets::Kind;
 use super::relay::{Path, Relay, Seen};
 use super::{Peer, Site, number};
@@ -94,6 +95,15 @@ fn one(peer: Peer, fetched: &Fetched) {
     let line = &fetched.line;
     assert_eq!(line["connections"], 1, "{peer:?}: {line}");
     assert_eq!(fetched.served["connections"], 1, "{peer:?}: {}", fetched.served);
+}
+
+/// A page with many small images and one of so many bytes, all of which are fetched at once.
+pub(super) fn many_and_large(large: usize) -> Site {
+    let (site, names) = Site::many(SMALL, 3_000);
+    site.write("large.gif", &super::content(large));
+    let images: String = names.iter().map(|name| format!("<img src={name}>")).collect();
+    site.write("index.html", format!("<img src=large.gif>{images}").as_bytes());
+    site
 }
 
 fn small() -> Site {
@@ -408,6 +418,47 @@ fn transfercorruption() {
     };
     two(path, |peer, seen| {
         assert!(seen.down.damaged > 10, "{peer:?}: {seen:?}")
+    });
+}
+
+/// Many streams and a large one at once, over one connection. `slow` is the length of the large one with aioquic.
+fn whole(path: &Path, slow: usize, check: impl Fn(Peer, &Seen)) {
+    for (peer, large) in [(Peer::QuicGo, LARGE), (Peer::Aioquic, slow)] {
+        let site = many_and_large(large);
+        let Some(fetched) = fetched(&site, peer, path.clone(), &[], &[]) else {
+            continue;
+        };
+        assert_eq!(fetched.line["connections"], 1, "{peer:?}: {}", fetched.line);
+        check(peer, &fetched.seen);
+    }
+}
+
+#[test]
+fn streams_and_20_mib() {
+    whole(&Path::clear(), LARGE, |peer, seen| {
+        assert!(seen.down.datagrams > 10_000, "{peer:?}: {seen:?}");
+    });
+}
+
+#[test]
+fn streams_and_20_mib_through_loss() {
+    let path = Path {
+        loss: 0.02,
+        ..Path::clear()
+    };
+    whole(&path, LARGE_SLOW, |peer, seen| {
+        assert!(seen.up.lost > 0 && seen.down.lost > 50, "{peer:?}: {seen:?}");
+    });
+}
+
+#[test]
+fn streams_and_20_mib_reordered() {
+    let path = Path {
+        reorder: 0.02,
+        ..Path::clear()
+    };
+    whole(&path, LARGE_SLOW, |peer, seen| {
+        assert!(seen.up.late > 0 && seen.down.late > 50, "{peer:?}: {seen:?}");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Caddy, whose HTTP/3 is that of quic-go with a server of its own, as the server of `weir fetch`.
 
-use super::as_client::{fetch, lines};
+use super::as_client::{fetch, lines, many_and_large};
+use super::matrix::LARGE;
 use super::relay::{Path, Relay};
 use super::{Site, number};
 use crate::serve::acme::free_ports;
@@ -51,10 +52,7 @@ fn caddy(site: &Site, address: SocketAddr) -> Option<Caddy> {
 
 /// 100 images and one of 20 MiB, all at once over one connection.
 fn whole(path: Path) {
-    let (site, names) = Site::many(100, 3_000);
-    site.write("large.gif", &super::content(20 << 20));
-    let images: String = names.iter().map(|name| format!("<img src={name}>")).collect();
-    site.write("index.html", format!("<img src=large.gif>{images}").as_bytes());
+    let site = many_and_large(LARGE);
     let [port] = free_ports();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let Some(_caddy) = caddy(&site, address) else {

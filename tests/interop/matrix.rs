@@ -16,10 +16,10 @@ enum Client {
 }
 
 /// Streams at once beside the large file's.
-const SMALL: usize = 100;
-const LARGE: usize = 20 << 20;
+pub(super) const SMALL: usize = 100;
+pub(super) const LARGE: usize = 20 << 20;
 /// The same with aioquic on paths that are not clear: Python takes a second of a processor for 8 MiB.
-const LARGE_SLOW: usize = 5 << 20;
+pub(super) const LARGE_SLOW: usize = 5 << 20;
 
 impl Client {
     /// Bytes of the large file on a path that is not clear.

@@ -188,8 +188,15 @@ fn what_is_published_is_whole_and_names_no_place_of_this_machine() {
     let (folder, file, out) = plan(PLAN);
     let published = folder.path().join("published");
     let shown = published.to_str().expect("text");
+    // A report on the protocols since that was published before, which this one links.
+    fs::create_dir_all(published.join("since")).expect("a folder");
+    for name in ["since/report.html", "since/report.md"] {
+        fs::write(published.join(name), "").expect("a file");
+    }
     let output = weir(&["study", "--plan", &file, "--out", &out, "--publish", shown, "-q"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = fs::read_to_string(published.join("report.md")).expect("a report");
+    assert!(report.contains("](since/report.md)"), "{report}");
     for name in [
         "report.html",
         "small.html",

@@ -39,6 +39,8 @@ pub struct Material<'m> {
     pub others: &'m BTreeMap<String, usize>,
     /// Which raw results lie beside the report.
     pub raw: Raw,
+    /// The folder, relative to this report, of one on the protocols since that was published by itself.
+    pub since_folder: Option<&'m str>,
 }
 
 /// Raw results beside a report.

@@ -18,10 +18,10 @@ use units::Instant;
 /// Rounds of datagrams in both directions at most.
 const ROUNDS_MAX: usize = 20;
 
-/// Takes what comes on streams, and says nothing.
-struct Sink;
+/// Sends back what comes on streams, as far as the windows of the client permit, and drops the rest.
+struct Echo;
 
-impl Session for Sink {
+impl Session for Echo {
     type Cx = Unshared<NoJob>;
 
     const INTERNAL_ERROR: u64 = 1;
@@ -34,7 +34,12 @@ impl Session for Sink {
         _: Instant,
     ) {
         if let Event::Readable(id) = event {
-            transport.read(id, &mut |_| {});
+            let mut bytes = Vec::new();
+            transport.read(id, &mut |part| bytes.extend_from_slice(part));
+            // Bidirectional (RFC 9000 section 2.1).
+            if id & 2 == 0 {
+                transport.write(id, &bytes);
+            }
         }
     }
 
@@ -53,17 +58,17 @@ impl Session for Sink {
     fn closed(&mut self, _: &mut Self::Cx, _: Instant) {}
 }
 
-struct Sinks;
+struct Echoes;
 
-impl Service for Sinks {
-    type Session = Sink;
+impl Service for Echoes {
+    type Session = Echo;
 
     fn context(&self, _: usize) -> Unshared<NoJob> {
         Unshared::default()
     }
 
-    fn accept(&self, _: &mut Unshared<NoJob>, _: SocketAddr, _: Instant) -> Option<Sink> {
-        Some(Sink)
+    fn accept(&self, _: &mut Unshared<NoJob>, _: SocketAddr, _: Instant) -> Option<Echo> {
+        Some(Echo)
     }
 }
 
@@ -81,12 +86,13 @@ static CONFIGURATIONS: LazyLock<(Arc<rustls::ServerConfig>, Ratchet, Arc<ClientC
         let mut client = ClientConfig::builder()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        client.alpn_protocols = vec![b"sink".to_vec()];
+        client.alpn_protocols = vec![b"echo".to_vec()];
         (server, tickets, Arc::new(client))
     });
 
-/// Reads `data` as transport parameters and then as frames of packets. First byte: whether those that every client needs come
-/// first (its upper bit), and the length of the rest. Before the frames of each packet: their length, divided by 4.
+/// Reads `data` as transport parameters and then as frames of packets. First byte: the length of the parameters, and whether they
+/// are all there are (its upper bit); otherwise they follow those of [`Parameters::ample`], and repeating one of these is an error.
+/// Before the frames of each packet: their length, divided by 4.
 ///
 /// # Panics
 /// If the endpoint panics, or keeps the connection for longer than its time.
@@ -108,10 +114,10 @@ fn run(first: u8, data: &[u8]) -> Hostile {
     let shared = Arc::new(Shared::new(
         Slot::new(Arc::clone(server)),
         tickets.clone(),
-        &[b"sink"],
+        &[b"echo"],
         limits,
     ));
-    let mut sim = Sim::new(Endpoint::new(Arc::clone(&shared), Arc::new(Sinks), 0));
+    let mut sim = Sim::new(Endpoint::new(Arc::clone(&shared), Arc::new(Echoes), 0));
     let mut client = Hostile::new(Arc::clone(tls), "a.test", &given, [7; 8]).expect("TLS 1.3");
     exchange(&mut sim, &mut client);
     while let Some((&length, rest)) = frames.split_first() {
@@ -127,7 +133,7 @@ fn run(first: u8, data: &[u8]) -> Hostile {
     client
 }
 
-fn exchange(sim: &mut Sim<Endpoint<Sinks>>, client: &mut Hostile) {
+fn exchange(sim: &mut Sim<Endpoint<Echoes>>, client: &mut Hostile) {
     let peer = SocketAddr::from(([192, 0, 2, 2], 5_000));
     for _ in 0..ROUNDS_MAX {
         let sent = client.take();
@@ -145,6 +151,33 @@ mod tests {
     use super::*;
     use crate::hostile::frames;
     use proptest::prelude::*;
+    use proptest::test_runner::{RngSeed, TestRunner};
+    use std::cell::Cell;
+
+    fn config() -> ProptestConfig {
+        ProptestConfig {
+            cases: 64,
+            rng_seed: RngSeed::Fixed(7),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        }
+    }
+
+    /// A client with these parameters alone, which then sends `frames`, as [`client`] reads them.
+    fn run_alone(parameters: &Parameters, frames: &[u8]) -> Hostile {
+        let length = parameters.0.len();
+        assert!(
+            length < 0x80,
+            "{length} bytes are more than the first byte can say"
+        );
+        let mut data = parameters.0.clone();
+        let words = frames.len().div_ceil(4);
+        data.push(words.min(255) as u8);
+        data.extend_from_slice(frames);
+        // The rest of the last word is padding.
+        data.resize(length + 1 + words * 4, 0);
+        run(0x80 | length as u8, &data)
+    }
 
     /// Otherwise the properties below would show nothing.
     #[test]
@@ -170,29 +203,51 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            cases: 64,
-            rng_seed: proptest::test_runner::RngSeed::Fixed(7),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        })]
+        #![proptest_config(config())]
 
         #[test]
         fn whatever_a_client_says_it_is_forgotten(data in prop::collection::vec(any::<u8>(), 0..400)) {
             client(&data);
         }
 
+        /// The windows and numbers of streams. The server sends what they permit and no more.
         #[test]
-        fn parameters_with_any_values_are_taken_or_refused(
-            values in prop::collection::vec((0_u64..0x22, any::<u64>()), 0..10),
-            frames in prop::collection::vec(0_u8..0x1f, 0..80),
-        ) {
-            let parameters = values.iter().fold(Parameters::default(), |to, &(id, value)| to.integer(id, value >> (value & 63)));
-            let mut data = vec![parameters.0.len().min(127) as u8];
-            data.extend_from_slice(&parameters.0[..parameters.0.len().min(127)]);
-            data.push(20);
-            data.extend_from_slice(&frames);
-            client(&data);
+        fn any_windows_hold(drawn in prop::array::uniform6(any::<u64>())) {
+            const CONTENT: usize = 1_000;
+            // Of any size, up to what an integer can be (RFC 9000 section 16).
+            let values = drawn.map(|value| (value >> (value & 63)) & (u64::MAX >> 2));
+            let parameters = (0x04..).zip(values).fold(Parameters::least(), |to, (id, value)| to.integer(id, value));
+            let mut asks = Vec::new();
+            frames::stream(0, 0, &[7; CONTENT], true, &mut asks);
+            let client = run_alone(&parameters, &asks);
+            let [connection, own_stream, _, _, bidirectional, unidirectional] = values;
+            // RFC 9000 section 4.6.
+            let are_legal = bidirectional.max(unidirectional) <= 1 << 60;
+            prop_assert_eq!(client.is_connected(), are_legal, "{:?}", client);
+            let sent = if are_legal { connection.min(own_stream).min(CONTENT as u64) } else { 0 };
+            prop_assert_eq!(client.stream_bytes, sent);
         }
+    }
+
+    #[test]
+    fn parameters_with_any_values_are_taken_or_refused() {
+        let values = prop::collection::vec((0_u64..0x22, any::<u64>()), 0..10);
+        let frames = prop::collection::vec(0_u8..0x1f, 0..80);
+        let taken = Cell::new(0);
+        let ran = TestRunner::new(config()).run(&(values, frames), |(values, frames)| {
+            let parameters = values.iter().fold(Parameters::least(), |to, &(id, value)| {
+                to.integer(id, value >> (value & 63))
+            });
+            let client = run_alone(&parameters, &frames);
+            if client.is_connected() && !values.is_empty() {
+                taken.set(taken.get() + 1);
+            }
+            Ok(())
+        });
+        if let Err(failed) = ran {
+            panic!("{failed}");
+        }
+        // About a quarter: the others repeat a parameter, have one of servers or a value that is illegal.
+        assert!(taken.get() >= 4, "{} of 64 were taken", taken.get());
     }
 }

@@ -172,8 +172,13 @@ pub(crate) fn endpoint(reset_interval: Duration) -> EndpointConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::ServerTls;
+    use crate::handshake::{ClientTls, ServerTls};
+    use quinn_proto::ClientConfig;
+    use quinn_proto::congestion::Cubic;
+    use runtime::clock::to_standard;
     use std::fmt::Debug;
+    use std::net::SocketAddr;
+    use units::Instant;
 
     /// The fields of a structure of the library.
     fn fields(of: &impl Debug) -> Vec<String> {
@@ -257,6 +262,79 @@ mod tests {
                 "rng_seed"
             ]
         );
+    }
+
+    /// Most values are the library's defaults of today, so the values do not show that a line is gone.
+    #[test]
+    fn every_setting_of_the_library_is_set_here() {
+        let halves = include_str!("limits.rs").split_once("#[cfg(test)]");
+        let (source, _) = halves.expect("these tests");
+        // The library does not print them, or prints them under another name.
+        let more = [
+            "congestion_controller_factory",
+            "log",
+            "min_reset_interval",
+            "validation_token_config",
+        ];
+        // The first is set by the endpoint, the second is the last of `more`.
+        let others = ["transport", "validation_token"];
+        let server = accepting();
+        let printed = [
+            fields(&Limits::default().transport()),
+            fields(&server),
+            fields(&server.validation_token),
+            fields(&discovery()),
+            fields(&endpoint(Duration::ZERO)),
+        ]
+        .concat();
+        let names = printed.iter().map(String::as_str).chain(more);
+        for name in names.filter(|name| !others.contains(name)) {
+            assert!(source.contains(&format!(".{name}(")), "{name} is not set");
+        }
+    }
+
+    #[test]
+    fn settings_that_bound_nothing_have_their_values() {
+        let text = format!("{:?}", Limits::default().transport());
+        for value in [
+            "max_idle_timeout: Some(65000),",
+            "send_fairness: true,",
+            "packet_threshold: 3,",
+            "time_threshold: 1.125,",
+            "initial_rtt: 333ms,",
+            "initial_mtu: 1200,",
+            "min_mtu: 1200,",
+            "interval: 600s, upper_bound: 1452, minimum_change: 20, black_hole_cooldown: 60s",
+            "pad_to_mtu: false,",
+            "ack_frequency_config: None,",
+            "persistent_congestion_threshold: 3,",
+            "keep_alive_interval: None,",
+            "crypto_buffer_size: 16384,",
+            "allow_spin: false,",
+            "datagram_send_buffer_size: 0,",
+            "enable_segmentation_offload: true,",
+            "qlog_stream: false,",
+        ] {
+            assert!(text.contains(value), "{value} {text}");
+        }
+        let text = format!("{:?}", endpoint(Duration::ZERO));
+        assert!(text.contains("grease_quic_bit: true, rng_seed: None,"), "{text}");
+    }
+
+    /// The library does not print the controller of its settings, but a connection has it.
+    #[test]
+    fn congestion_control_is_cubic() {
+        let tls = rustls::ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
+        let tls = ClientTls::new(Arc::new(tls.with_no_client_auth())).expect("TLS 1.3");
+        let mut config = ClientConfig::new(Arc::new(tls));
+        config.transport_config(Arc::new(Limits::default().transport()));
+        let settings = Arc::new(endpoint(Duration::ZERO));
+        let mut quic = quinn_proto::Endpoint::new(settings, None, false, None);
+        let server = SocketAddr::from(([192, 0, 2, 1], 443));
+        let begun = quic.connect(to_standard(Instant::ZERO), config, server, "a.test");
+        let (_, connection) = begun.expect("a valid configuration");
+        let controller = connection.congestion_state().clone_box().into_any();
+        assert!(controller.is::<Cubic>());
     }
 
     #[test]

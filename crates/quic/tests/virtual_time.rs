@@ -533,6 +533,55 @@ fn sessions_are_resumed_while_the_ticket_keys_live() {
     }
 }
 
+/// Early data can be replayed, so tickets permit none (RFC 9001 section 9.2), and a client has to wait for the handshake.
+#[test]
+fn a_resumed_session_takes_no_early_data() {
+    let mut server = served(Limits::default());
+    server.2.enable_early_data = true;
+    for is_resumed in [false, true] {
+        let mut world = World::of(&server, 0.0, 20);
+        assert!(!world.connection.has_0rtt(), "resumed: {is_resumed}");
+        let early = world.connection.streams().open(Dir::Bi);
+        assert_eq!(early, None, "resumed: {is_resumed}");
+        world.run("handshake", |world| world.is_connected);
+        assert!(!world.connection.accepted_0rtt(), "resumed: {is_resumed}");
+        // With the answer, the client has the next tickets.
+        let stream = world.ask(text(1_000, 20));
+        world.run("echo", |world| world.is_echoed(stream));
+        let noted = world.service.handshakes.lock().expect("no panic").pop();
+        assert_eq!(noted, Some(is_resumed));
+    }
+}
+
+/// A first packet can come in anybody's name: who has not proved an address gets at most three times the bytes that came from
+/// there (RFC 9000 section 8.1), however often the server probes.
+#[test]
+fn an_address_that_is_not_proved_gets_little() {
+    // The library begins a datagram as long as a byte is left, and sends it whole.
+    const LAST: usize = 1_200 - 1;
+    let server = served(Limits::default());
+    let mut world = World::of(&server, 0.0, 21);
+    let sent = |world: &mut World| {
+        let sent = world.sim.take_sent();
+        sent.iter().map(|(_, datagram)| datagram.len()).sum::<usize>()
+    };
+    for (at, flight) in first_flights(&server.2, 1) {
+        let received: usize = flight.iter().map(Vec::len).sum();
+        for datagram in &flight {
+            world.sim.send(at, datagram);
+        }
+        let at_once = sent(&mut world);
+        // Probe timeouts: one second after the flight, then after twice the time each (RFC 9002 section 6.2).
+        (0..60).for_each(|_| world.sim.advance(Duration::from_secs(1)));
+        let later = sent(&mut world);
+        assert!(at_once > 0 && later > 0, "{at_once} bytes, then {later}");
+        assert!(
+            at_once + later <= 3 * received + LAST,
+            "{at_once} and {later} bytes for {received}"
+        );
+    }
+}
+
 #[test]
 fn packets_name_their_worker() {
     let mut world = World::new(0.0, 5, Limits::default());

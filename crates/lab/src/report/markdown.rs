@@ -41,6 +41,12 @@ pub fn text(material: &Material<'_>) -> String {
         let _ = writeln!(text, "\nThe protocols since:\n");
         tallied(&mut text, &since);
     }
+    if let Some(folder) = material.since_folder {
+        let _ = writeln!(
+            text,
+            "\nThe claims on the protocols since have a [report of their own]({folder}/report.md)."
+        );
+    }
     text.push_str("\n![Verdicts by document](pictures/ledger.svg)\n");
     if !documents.is_empty() {
         ledger(&mut text, &documents);

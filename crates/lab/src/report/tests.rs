@@ -74,6 +74,7 @@ fn material<'s>(studies: &'s [Study], ledger: &'s [Entry], raw: Raw) -> Material
         date: "today",
         others: &NO_OTHERS,
         raw,
+        since_folder: None,
     }
 }
 
@@ -286,6 +287,19 @@ fn results_of_another_build_are_named_on_every_page() {
         assert!(text.contains(sentence), "{text}");
     }
     assert_eq!(json(&material)["other_builds"]["weir 9 (commit x)"], 3);
+}
+
+#[test]
+fn a_report_on_the_protocols_since_that_lies_beside_it_is_linked() {
+    let studies = [study()];
+    let ledger = ledger(&studies);
+    let mut material = material(&studies, &ledger, Raw::Tables);
+    let links = ["since/report.html", "since/report.md"];
+    let without = page(&material) + &text(&material);
+    assert!(!links.iter().any(|link| without.contains(link)), "{without}");
+    material.since_folder = Some("since");
+    let with = page(&material) + &text(&material);
+    assert!(links.iter().all(|link| with.contains(link)), "{with}");
 }
 
 #[test]

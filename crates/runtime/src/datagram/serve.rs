@@ -961,16 +961,14 @@ impl<E: Endpoint> Worker<E> {
                 false => send_one_by_one(fd, address, bytes),
             };
             let mut sent = sent.map_err(|error| error.raw_os_error().unwrap_or(0));
-            if let Err(libc::EIO | libc::EINVAL) = sent
+            if let Err(refusal @ (libc::EIO | libc::EINVAL)) = sent
                 && offered
                 && address.segment.is_some()
             {
                 // A local address that is gone has the same error, and has it without segments, too.
                 sent = send_one_by_one(fd, address, bytes).map_err(|error| error.raw_os_error().unwrap_or(0));
                 if sent.is_ok() {
-                    tracing::info!(
-                        "datagrams are sent one by one: the system does not segment them (UDP_SEGMENT)"
-                    );
+                    tracing::info!("{}", of_refused_segments(&io::Error::from_raw_os_error(refusal)));
                     self.shared.segments.store(false, Ordering::Relaxed);
                 }
             }
@@ -989,6 +987,15 @@ impl<E: Endpoint> Worker<E> {
         }
         Ok(true)
     }
+}
+
+/// What to say of the error with which the system has refused to cut a payload. Linux leaves the checksums of the pieces to the
+/// network device, and says `EIO` if it computes none.
+fn of_refused_segments(error: &io::Error) -> String {
+    format!(
+        "datagrams are sent one by one: the system does not segment them (UDP_SEGMENT): {error}; if the network device can \
+         compute checksums, switch that on (`ethtool -K DEVICE tx on`) and restart"
+    )
 }
 
 /// Sends the datagrams of a payload each by itself.

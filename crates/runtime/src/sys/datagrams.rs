@@ -580,6 +580,71 @@ mod tests {
         assert_eq!(got, [&b"one"[..], b"", b"two"]);
     }
 
+    /// What a sender's kernel was to cut passes the loopback whole. It stays one message where the receiver takes such.
+    #[test]
+    fn datagrams_that_arrive_together_are_one_message() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        if set(receiver.as_fd(), libc::SOL_UDP, UDP_GRO, 0).is_err() {
+            println!("skipped: the kernel has no UDP_GRO");
+            return;
+        }
+        prepare_datagrams(receiver.as_fd(), false);
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let to = Address {
+            segment: Some(4),
+            ..Address::to(receiver.local_addr().expect("an address"))
+        };
+        send_datagrams(sender.as_fd(), to, b"one-two-three").expect("a send");
+        let mut poll = [rustix::event::PollFd::new(
+            &receiver,
+            rustix::event::PollFlags::IN,
+        )];
+        rustix::event::poll(&mut poll, None).expect("something to read");
+        let mut arrivals = Arrivals::new();
+        arrivals.receive(receiver.as_fd()).expect("a receive");
+        let messages: Vec<(usize, usize)> = arrivals
+            .got
+            .iter()
+            .map(|arrival| (arrival.length, arrival.segment))
+            .collect();
+        assert_eq!(messages, [(13, 4)]);
+        let got: Vec<Vec<u8>> = arrivals.datagrams().map(|one| one.bytes.to_vec()).collect();
+        assert_eq!(got, [&b"one-"[..], b"two-", b"thre", b"e"]);
+    }
+
+    #[test]
+    fn more_than_a_batch_arrives_in_order() {
+        const PAYLOADS: usize = 2 * BATCH + 3;
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        prepare_datagrams(receiver.as_fd(), false);
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let to = Address {
+            segment: Some(4),
+            ..Address::to(receiver.local_addr().expect("an address"))
+        };
+        let mut expected = Vec::new();
+        for number in 0..PAYLOADS {
+            let payload = format!("{number:03}-{number:03}+");
+            send_datagrams(sender.as_fd(), to, payload.as_bytes()).expect("a send");
+            expected.extend(payload.as_bytes().chunks(4).map(<[u8]>::to_vec));
+        }
+        let mut arrivals = Arrivals::new();
+        let (mut got, mut calls) = (Vec::new(), 0);
+        while got.len() < expected.len() {
+            let mut poll = [rustix::event::PollFd::new(
+                &receiver,
+                rustix::event::PollFlags::IN,
+            )];
+            rustix::event::poll(&mut poll, None).expect("something to read");
+            let has_more = arrivals.receive(receiver.as_fd()).expect("a receive");
+            assert_eq!(has_more, arrivals.got.len() == BATCH, "call {calls}");
+            got.extend(arrivals.datagrams().map(|one| one.bytes.to_vec()));
+            calls += 1;
+        }
+        assert_eq!(got, expected);
+        assert!(calls >= 3, "{calls} calls");
+    }
+
     #[test]
     fn a_connected_socket_learns_what_the_network_says() {
         // Takes datagrams of its peer only, so all others are refused.

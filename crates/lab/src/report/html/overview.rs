@@ -36,12 +36,19 @@ pub(super) fn page(material: &Material<'_>) -> String {
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         html,
-        "<h1>{}</h1>\n<p class=\"lead\">{lead}</p>\n<p class=\"small\">{} · {}{}</p>",
+        "<h1>{}</h1>\n<p class=\"lead\">{lead}</p>\n<p class=\"small\">{} · {}{}{}</p>",
         escape(&title),
         escape(material.program),
         escape(material.date),
         machine(material)
             .map(|machine| format!(" · {}", escape(&machine)))
+            .unwrap_or_default(),
+        material
+            .since_folder
+            .map(|folder| {
+                let folder = escape(folder);
+                format!(" · <a href=\"{folder}/report.html\">The protocols since: a report of their own</a>")
+            })
             .unwrap_or_default()
     );
     if let Some(sentence) = others(material) {

@@ -194,6 +194,15 @@ fn a_mailbox_is_bounded() {
     assert!(put(6), "there is room again");
 }
 
+#[test]
+fn a_refusal_to_cut_is_told_with_its_cause_and_a_remedy() {
+    let said = of_refused_segments(&io::Error::from_raw_os_error(libc::EIO));
+    assert!(
+        said.contains("Input/output error") && said.contains("`ethtool -K DEVICE tx on`"),
+        "{said}"
+    );
+}
+
 /// What the kernel refuses to cut arrives all the same, and the kernel is not asked again.
 #[test]
 fn datagrams_are_sent_one_by_one_where_the_kernel_does_not_cut_them() {
