@@ -212,7 +212,8 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "DIR", help_heading = "Workload")]
     pub(crate) site: Option<PathBuf>,
 
-    /// File of paths, one per line, requested in turn
+    /// File of paths, one per line, requested in turn. If a line has a weight behind its path (`/a 3`), paths are drawn by
+    /// weight, from --seed; lines without one have weight 1
     #[arg(long, value_name = "FILE", conflicts_with = "site", help_heading = "Workload")]
     pub(crate) urls: Option<PathBuf>,
 

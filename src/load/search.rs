@@ -366,7 +366,7 @@ pub(super) fn run(
         )));
     }
     // If each arrival is one request, the number of requests is known before the first trial.
-    if let (Who::Rate(..), "each") = (&task.who, task.workload()) {
+    if let (Who::Rate(..), "each" | "weighted") = (&task.who, task.workload()) {
         let measured = flags.asked.duration;
         let expected = first * measured.as_secs_f64();
         if let Some(why) = objective.undecided(expected.round() as u64, measured) {
