@@ -62,7 +62,7 @@ Examples:
   weir load http://localhost:8080/orders --body hello -H 'Content-Type: text/plain'
   weir load https://localhost:8443/upload --method PUT --body @photo.jpg --accept-status 201,204
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
-  weir load http://h/ --site /s --users 3000 --rank 0 --size 3 --start-with /shared/run-7 --out 0.json
+  weir load http://h/ --site /s --users 3000 --rank 0 --size 3 --start-with /shared/1 --out 0.json
 
 Users sleep between objects as in Surge; clients never sleep, as in WebStone.
 Arrivals (--rate, --replay) do not wait for responses.
