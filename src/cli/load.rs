@@ -84,6 +84,7 @@ Examples:
   weir load http://localhost:8080/orders --body hello -H 'Content-Type: text/plain'
   weir load https://localhost:8443/upload --method PUT --body @photo.jpg --accept-status 201,204
   weir load http://h/ --site ./site --users 3000 --rank 0 --size 3 --start-at $START --out 0.json
+  weir load http://h/ --site /s --users 3000 --rank 0 --size 3 --start-with /shared/1 --out 0.json
 
 Users sleep between objects as in Surge; clients never sleep, as in WebStone.
 Arrivals (--rate, --replay) do not wait for responses.
@@ -225,6 +226,15 @@ pub(crate) struct PlaceFlags {
     /// Common start time of all machines, in seconds since 1970 (`date +%s`)
     #[arg(long, value_name = "SECONDS", help_heading = "Machines")]
     pub(crate) start_at: Option<f64>,
+
+    /// Starts all machines together, soon after the last of them has come to this folder. They share it, and each run
+    /// needs a new one. The clocks of the machines must agree (NTP)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["start_at", "slo"], help_heading = "Machines")]
+    pub(crate) start_with: Option<PathBuf>,
+
+    /// With --start-with: longest time to wait for the other machines [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "start_with", help_heading = "Machines")]
+    pub(crate) start_timeout: Option<Duration>,
 }
 
 /// Workload, users or arrivals, and duration: the flags that a run and its plan share.
@@ -234,7 +244,8 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "DIR", help_heading = "Workload")]
     pub(crate) site: Option<PathBuf>,
 
-    /// File of paths, one per line, requested in turn
+    /// File of paths, one per line, requested in turn. If a line has a weight behind its path (`/a 3`), paths are drawn by
+    /// weight, from --seed; lines without one have weight 1
     #[arg(long, value_name = "FILE", conflicts_with = "site", help_heading = "Workload")]
     pub(crate) urls: Option<PathBuf>,
 

@@ -1,34 +1,76 @@
-//! The server's address and paths on it: URLs and lists of paths as users type them. Uses only the resolver of this
-//! machine.
+//! The server's address and paths on it: URLs and lists of paths as users type them, with weights if they have some. Uses
+//! only the resolver of this machine.
 
 use crate::failure::Failure;
+use ::load::weights::Weights;
 use ::load::work::Work;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// The paths in a file, one per line; empty lines and those that begin with `#` are skipped.
-pub(super) fn paths(file: &std::path::Path) -> Result<Work, Failure> {
+/// Largest weight of a path.
+const WEIGHT_MAX: f64 = 1e6;
+/// Parts of a weight of 1: weights have six decimals.
+const WEIGHT_PARTS: f64 = 1e6;
+
+/// The paths in a file, one per line, and their weights if at least one line has a weight behind its path. Empty lines and
+/// those that begin with `#` are skipped.
+///
+/// # Errors
+/// `Usage` with the file, and the line at fault.
+pub(super) fn paths(file: &std::path::Path) -> Result<(Work, Option<Weights>), Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::Usage(format!("cannot read the paths in `{name}`: {error}")))?;
-    let mut paths = Vec::new();
+    let (paths, weights) = listed(&text).map_err(|why| Failure::Usage(format!("`{name}` {why}")))?;
+    Ok((Work::of_paths(paths), weights))
+}
+
+/// The paths in a text, with their weights. A line without a weight has weight 1 if another line has one.
+///
+/// # Errors
+/// Why the text is no list, with the line.
+fn listed(text: &str) -> Result<(Vec<String>, Option<Weights>), String> {
+    let (mut paths, mut weights, mut is_weighted) = (Vec::new(), Vec::new(), false);
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !line.starts_with('/') || line.bytes().any(|byte| !byte.is_ascii_graphic()) {
-            return Err(Failure::Usage(format!(
-                "`{name}` line {}: `{}` is not a path: a path begins with / and has no spaces",
-                number + 1,
-                line.escape_debug()
+        let fault = |why: String| format!("line {}: {why}", number + 1);
+        let (path, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+        if !path.starts_with('/') || path.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            return Err(fault(format!(
+                "`{}` is not a path: a path begins with / and has no spaces",
+                path.escape_debug()
             )));
         }
-        paths.push(line.to_owned());
+        paths.push(path.to_owned());
+        let weight = match rest {
+            "" => WEIGHT_PARTS as u64,
+            word => weight(word.trim()).map_err(fault)?,
+        };
+        weights.push(weight);
+        is_weighted |= !rest.is_empty();
     }
     if paths.is_empty() {
-        return Err(Failure::Usage(format!("`{name}` contains no path")));
+        return Err("contains no path".to_owned());
     }
-    Ok(Work::of_paths(paths))
+    let weights = match is_weighted {
+        true => Some(Weights::of(weights).ok_or("has weights whose sum is too large")?),
+        false => None,
+    };
+    Ok((paths, weights))
+}
+
+/// A weight in its smallest parts.
+fn weight(word: &str) -> Result<u64, String> {
+    let parts = word.parse::<f64>().map(|weight| (weight * WEIGHT_PARTS).round());
+    match parts {
+        Ok(parts) if (1.0..=WEIGHT_MAX * WEIGHT_PARTS).contains(&parts) => Ok(parts as u64),
+        _ => Err(format!(
+            "`{}` is not a weight: behind a path stands nothing, or a number from 0.000001 to {WEIGHT_MAX}",
+            word.escape_debug()
+        )),
+    }
 }
 
 /// The URL of the server.
@@ -101,6 +143,44 @@ impl Url {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_has_paths_and_perhaps_weights() {
+        let weights = |parts: &[u64]| Weights::of(parts.iter().copied());
+        for (text, paths, wanted) in [
+            ("# a list\n\n /a \n/b?x=1\n", ["/a", "/b?x=1"], None),
+            ("/a 3\n/b\n", ["/a", "/b"], weights(&[3_000_000, 1_000_000])),
+            (
+                "/a\t0.000001\n/b   1e6\n",
+                ["/a", "/b"],
+                weights(&[1, 1_000_000_000_000]),
+            ),
+            ("/a 1\n/a 1\n", ["/a", "/a"], weights(&[1_000_000, 1_000_000])),
+        ] {
+            let (found, weights) = listed(text).expect(text);
+            assert_eq!(
+                (found, weights),
+                (paths.map(str::to_owned).to_vec(), wanted),
+                "{text}"
+            );
+        }
+        for (text, fragment) in [
+            ("# nothing\n", "contains no path"),
+            ("/a\nb 2\n", "line 2: `b` is not a path"),
+            ("/\u{e4}\n", "line 1: `/\u{e4}` is not a path"),
+            ("/a 0\n", "line 1: `0` is not a weight"),
+            ("/a\n\n/b -1\n", "line 3: `-1` is not a weight"),
+            ("/a 0.0000001\n", "is not a weight"),
+            ("/a 1000001\n", "a number from 0.000001 to 1000000"),
+            ("/a NaN\n", "is not a weight"),
+            ("/a inf\n", "is not a weight"),
+            ("/a b c\n", "`b c` is not a weight"),
+            ("/a 1 2\n", "`1 2` is not a weight"),
+        ] {
+            let error = listed(text).expect_err(text);
+            assert!(error.contains(fragment), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn urls_are_read() {

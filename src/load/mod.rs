@@ -3,6 +3,7 @@
 //! The crate `load` decides what users do. This module handles flags, files, host names, the terminal and wording.
 
 mod address;
+mod barrier;
 mod content;
 mod export;
 mod fit;
@@ -35,7 +36,7 @@ pub(crate) use export::whole;
 pub(crate) use fit::run as fit;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) use merge::{numbered, read, run as merge};
-use place::Place;
+use place::{Place, Start};
 use report::Report;
 use runtime::dial::Usage;
 use runtime::dial::metered::Metered;
@@ -138,7 +139,15 @@ fn perform(
     if place.size > 1 {
         tracing::info!("rank {} of {} ({})", place.rank, place.size, place.told_by);
     }
-    await_start(place, signals)?;
+    let start_at = match &place.start {
+        Start::Now => None,
+        Start::At(at) => Some(*at),
+        Start::With { folder, timeout } => {
+            let plan = task.digest(flags);
+            Some(barrier::meet(place, folder, *timeout, &plan, signals)?)
+        }
+    };
+    await_start(place, start_at, signals)?;
     let started_at = civil(clock::wall());
     let running =
         secure::start(crews, peer, task.secure.as_ref()).map_err(|error| refused("threads", &error))?;
@@ -216,7 +225,7 @@ fn perform(
         stopped_after_s: stopped.map(|at| at.since(measured_from).max(longest).as_secs_f64()),
         rank: place.rank,
         size: place.size,
-        start_at: place.start_at,
+        start_at,
         started_at,
         shares: split.shares,
         decile_bytes: task.work.deciles.clone(),
@@ -242,21 +251,31 @@ fn civil(time: UnixTime) -> f64 {
 }
 
 /// Waits for the agreed start.
-fn await_start(place: &Place, signals: &mut Signals) -> Result<(), Failure> {
-    let Some(start) = place.start_at else {
+fn await_start(place: &Place, start: Option<f64>, signals: &mut Signals) -> Result<(), Failure> {
+    let Some(start) = start else {
         return Ok(());
+    };
+    let (if_far, if_late) = match place.start {
+        Start::With { .. } => (
+            "the clocks of the ranks differ: run NTP",
+            "its clock is ahead of that of rank 0, or the folder of --start-with is slow: run NTP",
+        ),
+        Start::Now | Start::At(_) => (
+            "`--start-at` takes seconds since 1970, as `date +%s` prints them",
+            "set a later --start-at",
+        ),
     };
     loop {
         let left = start - civil(clock::wall());
         if left > AHEAD_MAX {
             return Err(Failure::Usage(format!(
-                "the agreed start is {:.0} days ahead; `--start-at` takes seconds since 1970, as `date +%s` prints them",
+                "the agreed start is {:.0} days ahead; {if_far}",
                 left / AHEAD_MAX
             )));
         }
         if left <= -LATE_MAX {
             return Err(Failure::Invalid(format!(
-                "rank {} is {:.1} s late for the agreed start; set a later --start-at",
+                "rank {} is {:.1} s late for the agreed start; {if_late}",
                 place.rank, -left
             )));
         }

@@ -1,9 +1,14 @@
-//! Rank of this machine, number of machines and common start time, from flags or from the variables of Slurm, Open
+//! Rank of this machine, number of machines and their common start, from flags or from the variables of Slurm, Open
 //! MPI or Kubernetes. Knows nothing of the load.
 
 use crate::cli::load::PlaceFlags;
 use crate::failure::Failure;
 use ::load::limits::RANKS_MAX;
+use std::path::PathBuf;
+use units::Duration;
+
+/// Default of `--start-timeout`: a cluster may have to fetch an image first.
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Variables for rank and number of ranks, with the launcher that sets them. Kubernetes sets only the rank.
 const TOLD: [(&str, &str, Option<&str>); 3] = [
@@ -12,6 +17,22 @@ const TOLD: [(&str, &str, Option<&str>); 3] = [
     ("Kubernetes", "JOB_COMPLETION_INDEX", None),
 ];
 
+/// When a rank starts.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Start {
+    /// At once.
+    Now,
+    /// At a time in seconds since 1970.
+    At(f64),
+    /// Soon after all ranks have come to a folder.
+    With {
+        /// Folder that the ranks share.
+        folder: PathBuf,
+        /// Longest time to wait for the others.
+        timeout: Duration,
+    },
+}
+
 /// Rank, number of ranks and common start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
@@ -19,8 +40,7 @@ pub(super) struct Place {
     pub(super) size: u32,
     /// Source of rank and size, for the log.
     pub(super) told_by: &'static str,
-    /// Common start in seconds since 1970.
-    pub(super) start_at: Option<f64>,
+    pub(super) start: Start,
 }
 
 impl Place {
@@ -95,11 +115,19 @@ impl Place {
                 "`--start-at` takes seconds since 1970, as `date +%s` prints them".to_owned(),
             ));
         }
+        let start = match (flags.start_at, &flags.start_with) {
+            (Some(at), _) => Start::At(at),
+            (None, Some(folder)) => Start::With {
+                folder: folder.clone(),
+                timeout: flags.start_timeout.unwrap_or(START_TIMEOUT),
+            },
+            (None, None) => Start::Now,
+        };
         Ok(Place {
             rank,
             size,
             told_by,
-            start_at: flags.start_at,
+            start,
         })
     }
 }
@@ -118,6 +146,8 @@ mod tests {
             rank,
             size,
             start_at: None,
+            start_with: None,
+            start_timeout: None,
         };
         let variable = |name: &str| {
             let found = variables.iter().find(|(key, _)| *key == name);
@@ -128,6 +158,28 @@ mod tests {
             (Err(error), Err(fragment)) => assert!(error.to_string().contains(fragment), "{error}"),
             (got, want) => panic!("{variables:?}: {got:?} instead of {want:?}"),
         }
+    }
+
+    #[test]
+    fn starts_come_from_flags() {
+        let of = |start_at, start_with: Option<&str>, start_timeout| {
+            let flags = PlaceFlags {
+                rank: None,
+                size: None,
+                start_at,
+                start_with: start_with.map(PathBuf::from),
+                start_timeout,
+            };
+            Place::of(&flags, |_| None).expect("a place").start
+        };
+        let with = |seconds| Start::With {
+            folder: PathBuf::from("shared"),
+            timeout: Duration::from_secs(seconds),
+        };
+        assert_eq!(of(None, None, None), Start::Now);
+        assert_eq!(of(Some(7.5), None, None), Start::At(7.5));
+        assert_eq!(of(None, Some("shared"), None), with(300));
+        assert_eq!(of(None, Some("shared"), Some(Duration::from_secs(2))), with(2));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! ```
 
 use super::perform;
-use super::place::Place;
+use super::place::{Place, Start};
 use super::report::Report;
 use super::task::{self, Task, Who};
 use crate::cli::load::RunFlags;
@@ -341,7 +341,7 @@ pub(super) fn run(
         rank: 0,
         size: 1,
         told_by: "search",
-        start_at: None,
+        start: Start::Now,
     };
     let (first, whole, name) = match &task.who {
         Who::Users(n) => (f64::from(*n), true, "users"),
@@ -366,7 +366,7 @@ pub(super) fn run(
         )));
     }
     // If each arrival is one request, the number of requests is known before the first trial.
-    if let (Who::Rate(..), "each") = (&task.who, task.workload()) {
+    if let (Who::Rate(..), "each" | "weighted") = (&task.who, task.workload()) {
         let measured = flags.asked.duration;
         let expected = first * measured.as_secs_f64();
         if let Some(why) = objective.undecided(expected.round() as u64, measured) {

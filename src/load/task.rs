@@ -23,6 +23,7 @@ use ::load::scenario::Script;
 use ::load::shares::{Expected, expected};
 use ::load::surge::Surge;
 use ::load::webstone::List;
+use ::load::weights::Weights;
 use ::load::work::Work;
 use client::extra;
 use client::plan::Mode;
@@ -79,6 +80,8 @@ pub(super) enum What {
     Webstone(List),
     /// All objects in turn.
     Each,
+    /// All objects, drawn by weight.
+    Weighted(Weights),
     /// The requests of a log at their times.
     Log(Replay),
     /// The scenarios of a file.
@@ -211,7 +214,10 @@ impl Task {
                 Work::of_manifest(manifest, &url.folder()),
                 What::of_manifest(name, manifest)?,
             ),
-            (None, Some(file), _) => (paths(file)?, What::Each),
+            (None, Some(file), _) => {
+                let (work, weights) = paths(file)?;
+                (work, weights.map_or(What::Each, What::Weighted))
+            }
             (None, None, Some(log)) => {
                 let (work, replay) = replay::read(log, flags.speed.unwrap_or(1.0))?;
                 let beyond = replay.times.len() - replay.times.partition_point(|&at| at < flags.duration);
@@ -292,7 +298,9 @@ impl Task {
         extra::lines("", "", &how.header).map_err(|why| Failure::Usage(format!("--header: {why}")))?;
         let mode = how.named_mode().unwrap_or(match what {
             What::Webstone(_) => Mode::Http10,
-            What::Surge(_) | What::Each | What::Log(_) | What::Scenarios(_) => Mode::Serial,
+            What::Surge(_) | What::Each | What::Weighted(_) | What::Log(_) | What::Scenarios(_) => {
+                Mode::Serial
+            }
         });
         if let What::Scenarios(script) = &what {
             scripted(script, &who, mode)?;
@@ -340,7 +348,9 @@ impl Task {
     pub(super) fn counted(&self, flags: &AskedFlags) -> Duration {
         match &self.what {
             What::Log(replay) => replay.span.min(flags.duration),
-            What::Surge(_) | What::Webstone(_) | What::Each | What::Scenarios(_) => flags.span(),
+            What::Surge(_) | What::Webstone(_) | What::Each | What::Weighted(_) | What::Scenarios(_) => {
+                flags.span()
+            }
         }
     }
 
@@ -544,6 +554,7 @@ impl Task {
             What::Surge(_) => "surge",
             What::Webstone(_) => "webstone",
             What::Each => "each",
+            What::Weighted(_) => "weighted",
             What::Log(_) => "replay",
             What::Scenarios(_) => "scenario",
         }
@@ -623,6 +634,7 @@ impl Task {
                 What::Surge(surge) => writeln!(out, "{}", ::load::site::sequence_digest(surge)),
                 What::Log(replay) => writeln!(out, "{:?} {:?}", replay.times, replay.order),
                 What::Webstone(list) => writeln!(out, "{list:?}"),
+                What::Weighted(weights) => writeln!(out, "{weights:?}"),
                 What::Scenarios(script) => writeln!(out, "{script:?}"),
                 What::Each => Ok(()),
             }
@@ -636,7 +648,7 @@ impl Task {
         match &self.what {
             What::Surge(surge) => Some(surge.objects.iter().map(|object| object.references).collect()),
             What::Webstone(list) => Some(list.files().iter().map(|file| file.weight).collect()),
-            What::Each | What::Log(_) | What::Scenarios(_) => None,
+            What::Each | What::Weighted(_) | What::Log(_) | What::Scenarios(_) => None,
         }
     }
 
@@ -651,7 +663,7 @@ impl Task {
         match &self.what {
             What::Surge(surge) => surge.sequence().collect(),
             What::Log(replay) => Arc::clone(&replay.order),
-            What::Webstone(_) | What::Each | What::Scenarios(_) => {
+            What::Webstone(_) | What::Each | What::Weighted(_) | What::Scenarios(_) => {
                 (0..self.work.objects.len() as u32).collect()
             }
         }
@@ -690,6 +702,7 @@ impl Task {
     fn source(&self) -> RequestSource {
         match &self.what {
             What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, 0)),
+            What::Weighted(weights) => RequestSource::Weighted(weights.choices(self.seed, 0)),
             What::Scenarios(_) => RequestSource::Starts { next: 0, stride: 1 },
             What::Surge(_) | What::Each | What::Log(_) => RequestSource::Turn {
                 order: self.order(),
@@ -705,6 +718,7 @@ impl Task {
         let stride = stride(clients as usize, order.len());
         move |client| match &self.what {
             What::Webstone(list) => RequestSource::Weighted(list.choices(self.seed, client)),
+            What::Weighted(weights) => RequestSource::Weighted(weights.choices(self.seed, client)),
             What::Scenarios(_) => RequestSource::Starts {
                 next: client.into(),
                 stride: clients.into(),

@@ -11,6 +11,7 @@
 //! - `bodies`: requests with content, and other methods than GET
 //! - `scenarios`: steps that depend on each other
 //! - `metrics`, `remote_write`: the seconds of a run at a collector of OpenTelemetry and at a receiver of Prometheus remote write
+//! - `barrier`: ranks that start together by a folder that they share
 //! - `gate`: requirements on a run, and the summaries for continuous integration
 //! - `asked`: that what was asked is done, and said if it is not
 //!
@@ -24,6 +25,7 @@
 
 mod answers;
 mod asked;
+mod barrier;
 pub(crate) mod bodies;
 mod gate;
 mod metrics;

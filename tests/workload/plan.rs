@@ -35,8 +35,10 @@ fn the_parts_of_a_plan_are_the_whole() {
     let (webstone, microscape) = (path("webstone"), path("microscape"));
     printed(&["site", "webstone", &webstone]);
     printed(&["site", "microscape", &microscape]);
-    let (urls, log) = (path("urls"), path("access.log"));
+    let (urls, weighted, log) = (path("urls"), path("weighted"), path("access.log"));
     fs::write(&urls, (0..17).map(|n| format!("/{n}\n")).collect::<String>()).expect("written");
+    let weights = (1..17).map(|n| format!("/{n} {n}\n"));
+    fs::write(&weighted, weights.collect::<String>()).expect("written");
     let entry = |n: u32| {
         let (path, second) = (n * 7 % 11, n / 9);
         format!(
@@ -65,6 +67,8 @@ fn the_parts_of_a_plan_are_the_whole() {
         &["--site", &microscape, "--clients", "9", "--nominal", "50ms"],
         &["--urls", &urls, "--clients", "8", "--nominal", "250ms"],
         &["--urls", &urls, "--rate", "10"],
+        &["--urls", &weighted, "--clients", "8", "--nominal", "250ms"],
+        &["--urls", &weighted, "--rate", "10"],
         &["http://localhost/one.html", "--rate", "10"],
         &["--replay", &log, "--speed", "2"],
     ] {

@@ -242,6 +242,53 @@ fn steps_carry_values_and_cookies() {
     drop(dir);
 }
 
+/// The content of a step is that of a file beside the script, with its values; a mistake there is named.
+#[test]
+fn content_comes_from_a_file() {
+    const TEMPLATE: &str = "user={{users.name|url}}&password={{users.password}}";
+    let inline = format!("body = \"{TEMPLATE}\"");
+    let beside = BUY.replace(&inline, "body-file = \"login.txt\"");
+    assert_ne!(beside, BUY);
+    let (dir, script) = folder(&beside, TWO);
+    let missing = refused(&["load", "http://localhost:1/", "--scenario", &script], 2);
+    assert!(
+        missing.contains("s.toml:13: `body-file`: cannot read `"),
+        "{missing}"
+    );
+    let content = dir.path().join("login.txt");
+    fs::write(&content, TEMPLATE).expect("written");
+    let (url, heads) = shop();
+    let (result, _) = load(&url, &script, &["--clients", "2"], 0);
+    assert!(
+        number(&step(&result, "item")["response_ms"]["count"]) > 0 && result["files_failed"] == 0,
+        "{result}"
+    );
+    let heads: Vec<String> = heads.try_iter().collect();
+    // The length is that of the content with its values.
+    for wanted in ["user=anna&password=a", "user=bert&password=b"] {
+        let length = format!("content-length: {}\r\n", wanted.len());
+        assert!(
+            heads
+                .iter()
+                .any(|head| head.ends_with(wanted) && head.to_ascii_lowercase().contains(&length)),
+            "{wanted}: {heads:?}"
+        );
+    }
+    fs::write(&content, "user={{users.nam}}").expect("written");
+    let unknown = refused(&["load", &url, "--scenario", &script], 2);
+    assert!(
+        unknown.contains("s.toml:13: `body-file`: `users.nam` is not known here"),
+        "{unknown}"
+    );
+    let both = beside.replace("body-file", "body = \"a\"\nbody-file");
+    let (_dir, script) = folder(&both, TWO);
+    let error = refused(&["load", &url, "--scenario", &script], 2);
+    assert!(
+        error.contains("s.toml:14: `body-file`: the step has a `body`, too"),
+        "{error}"
+    );
+}
+
 /// A step that fails is counted by its kind, and the rest of its scenario is skipped, not failed.
 #[test]
 fn a_failed_step_skips_the_rest() {

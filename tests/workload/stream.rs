@@ -3,7 +3,7 @@
 
 use crate::workload::{lines, printed, weir};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -124,6 +124,8 @@ fn arrivals_ask_for_what_was_planned() {
     let (webstone, urls, log) = (path_of("webstone"), path_of("urls"), path_of("log"));
     printed(&["site", "webstone", &webstone]);
     fs::write(&urls, "/a\n/b\n/c\n").expect("written");
+    let weighted = path_of("weighted");
+    fs::write(&weighted, "/a 4\n/b\n/c 0.5\n").expect("written");
     let entry = |n: u32| {
         format!(
             "h - - [10/Oct/2000:13:55:3{} -0700] \"GET /{} HTTP/1.1\" 200 9\n",
@@ -135,6 +137,7 @@ fn arrivals_ask_for_what_was_planned() {
     for what in [
         &["--site", &webstone, "--rate", "150", "--seed", "4"][..],
         &["--urls", &urls, "--rate", "120", "--arrivals", "constant"],
+        &["--urls", &weighted, "--rate", "120", "--seed", "5"],
         &["--rate", "100"],
         &["--replay", &log, "--speed", "3"],
     ] {
@@ -155,6 +158,8 @@ fn clients_ask_for_what_was_planned() {
     let dir = TempDir::new().expect("a folder");
     let path_of = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
     let (webstone, surge, urls) = (path_of("webstone"), path_of("surge"), path_of("urls"));
+    let weighted = path_of("weighted");
+    fs::write(&weighted, "/a 4\n/b\n/c 0.5\n/d 2\n").expect("written");
     printed(&["site", "webstone", &webstone]);
     printed(&["site", "surge", &surge, "--files", "60", "--size-max", "50000"]);
     fs::write(&urls, "/a\n/b\n/c\n/d\n/e\n").expect("written");
@@ -162,6 +167,7 @@ fn clients_ask_for_what_was_planned() {
         &["--site", &webstone][..],
         &["--site", &surge],
         &["--urls", &urls],
+        &["--urls", &weighted],
     ] {
         let (authority, asked) = recorder();
         let url = format!("http://{authority}/");
@@ -195,4 +201,48 @@ fn clients_ask_for_what_was_planned() {
             planned.remove(found);
         }
     }
+}
+
+/// Weights decide how often a path is asked for, and lists that differ in their weights alone make different plans.
+#[test]
+fn paths_are_drawn_by_weight() {
+    let dir = TempDir::new().expect("a folder");
+    let urls = dir.path().join("urls").to_str().expect("text").to_owned();
+    let mut plans = BTreeSet::new();
+    for (list, workload, often) in [
+        ("/a 9\n/b\n", "weighted", 240..=299),
+        ("/a\n/b 9\n", "weighted", 1..=60),
+        ("/a 1\n/b\n", "weighted", 100..=200),
+        ("/a\n/b\n", "each", 150..=150),
+    ] {
+        fs::write(&urls, list).expect("written");
+        let (authority, asked) = recorder();
+        let url = format!("http://{authority}/");
+        let run = [
+            "load",
+            &url,
+            "--urls",
+            &urls,
+            "--rate",
+            "300",
+            "--arrivals",
+            "constant",
+            "--duration",
+            "1s",
+            "--accept-status",
+            "204",
+            "--json",
+            "--lag-max",
+            "60s",
+            "--stall-max",
+            "1h",
+        ];
+        let (result, _) = crate::workload::result(&run, 0);
+        assert_eq!(result["workload"], workload, "{list}");
+        plans.insert(result["plan"].as_str().expect("a digest").to_owned());
+        let asked = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let count = asked.iter().flatten().filter(|path| *path == "/a").count();
+        assert!(often.contains(&count), "{list}: {count}");
+    }
+    assert_eq!(plans.len(), 4);
 }

@@ -25,7 +25,7 @@ pub enum Purpose {
     User,
     /// Content of one file.
     Content,
-    /// Choices of a WebStone client.
+    /// Choices by weight of one client.
     Client,
     /// Times of an arrival process.
     Arrivals,

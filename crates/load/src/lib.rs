@@ -52,4 +52,5 @@ pub mod trouble;
 pub mod users;
 pub mod verdict;
 pub mod webstone;
+pub mod weights;
 pub mod work;

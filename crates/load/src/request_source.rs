@@ -3,7 +3,7 @@
 //! A run and its plan draw from the same supplies, so the printed plan is what the run requests. Does not know when and
 //! how requests are sent.
 
-use crate::webstone::Choices;
+use crate::weights::Choices;
 use crate::work::Work;
 use std::sync::Arc;
 use units::Duration;

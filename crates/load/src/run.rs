@@ -398,7 +398,7 @@ impl Parts {
         let spread = starts().fold(f64::MIN, f64::max) - starts().fold(f64::MAX, f64::min);
         if spread > SPREAD_MAX {
             reasons.push(format!(
-                "the ranks began {spread:.1} s apart; the limit is {SPREAD_MAX:.1} s (--start-at)"
+                "the ranks began {spread:.1} s apart; the limit is {SPREAD_MAX:.1} s (--start-at, --start-with)"
             ));
         }
         for run in self.runs() {

@@ -4,11 +4,11 @@
 //! are those of WebStone 2.0.1's source. Each client here has its own generator. The stored source reseeds before every
 //! draw, so a process there always picks the same page.
 
-use crate::chance::{Purpose, below, stream};
 use crate::times::nanoseconds;
+use crate::weights::{Choices, Weights};
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Duration, Rng, Seed};
+use units::{Bytes, Duration, Seed};
 
 /// WebStone's Mbit: 1024 x 1024 bits.
 const MEGABIT: f64 = 1_048_576.0;
@@ -102,10 +102,8 @@ impl List {
 
     /// Choices of a client: indices into [`List::files`], without end.
     pub fn choices(self, seed: Seed, client: u32) -> Choices {
-        Choices {
-            list: self,
-            rng: stream(seed, Purpose::Client, u64::from(client)),
-        }
+        let weights = Weights::of(self.files().iter().map(|file| file.weight));
+        weights.expect("a list has files").choices(seed, client)
     }
 }
 
@@ -117,29 +115,6 @@ impl FromStr for List {
             .into_iter()
             .find(|list| list.name() == text)
             .ok_or_else(|| format!("`{text}` is not a WebStone list: choose table-1 or standard"))
-    }
-}
-
-/// Endless choices of one client.
-#[derive(Debug)]
-pub struct Choices {
-    list: List,
-    rng: Rng,
-}
-
-impl Iterator for Choices {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let files = self.list.files();
-        let mut left = below(&mut self.rng, files.iter().map(|file| file.weight).sum());
-        files.iter().position(|file| match left.checked_sub(file.weight) {
-            Some(rest) => {
-                left = rest;
-                false
-            }
-            None => true,
-        })
     }
 }
 
