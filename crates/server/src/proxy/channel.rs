@@ -339,13 +339,17 @@ impl Channel {
         self.out.len()
     }
 
+    /// Whether a part of a TLS record came, which cannot be decrypted before its end.
+    pub(crate) fn has_part_of_record(&self) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_some_and(|engine| engine.undecrypted() > 0)
+    }
+
     /// Whether it is between two requests: nothing is held in part.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let engine = self.engine.as_ref();
-        let has_record = engine.is_some_and(|engine| engine.undecrypted() > 0);
         let is_free = self.http2.as_ref().is_none_or(|http2| http2.is_at_rest());
         let is_over = self.fastcgi.as_ref().is_none_or(|fastcgi| fastcgi.is_at_rest());
-        is_free && is_over && !has_record && !self.is_closed
+        is_free && is_over && !self.has_part_of_record() && !self.is_closed
     }
 
     /// Whether another request may be sent after a rest: the upstream has not said that it leaves.

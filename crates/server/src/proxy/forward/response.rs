@@ -110,6 +110,8 @@ impl Forward {
             Some(layers) => layers.receive(&mut channel, bytes, now),
             None => Ok(Received::default()),
         };
+        // A slow upstream may send one record for longer than `idle-timeout`. Its content is known once it is whole.
+        self.has_moved |= channel.has_part_of_record();
         self.channel = Some(channel);
         let Received { plain, over } = match received {
             Ok(received) => received,
