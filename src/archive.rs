@@ -3,9 +3,11 @@
 
 use crate::failure::Failure;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::Path;
-use url::Url;
+use url::{Position, Url};
 
 /// Limit on the size of a file, in bytes.
 const FILE_MAX: u64 = 256 << 20;
@@ -31,10 +33,16 @@ struct Logged {
     started_date_time: String,
     request: LoggedRequest,
     timings: Timings,
+    #[serde(rename = "serverIPAddress")]
+    server: Option<String>,
+    /// Of Chromium, for responses that needed no server.
+    #[serde(rename = "_fromCache")]
+    from_cache: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
 struct LoggedRequest {
+    method: String,
     url: String,
 }
 
@@ -62,10 +70,14 @@ pub(crate) struct Archive {
 /// A request and its response.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    pub(crate) method: String,
     pub(crate) url: Url,
     /// Milliseconds since 1970.
     pub(crate) start: f64,
     pub(crate) phases: Phases,
+    /// Address of the server, if it is known.
+    pub(crate) server: Option<IpAddr>,
+    pub(crate) is_cached: bool,
 }
 
 /// Durations of consecutive phases in milliseconds; 0 if a phase does not apply.
@@ -136,10 +148,7 @@ impl Archive {
 
     /// Milliseconds from the first request to the end of the last response.
     pub(crate) fn elapsed(&self) -> f64 {
-        let ends = self
-            .entries
-            .iter()
-            .map(|entry| entry.start + entry.phases.total());
+        let ends = self.entries.iter().map(Entry::end);
         (ends.fold(self.start(), f64::max) - self.start()).max(0.0)
     }
 }
@@ -161,11 +170,32 @@ impl Entry {
                 date.escape_debug()
             )
         })?;
+        // Chromium writes IPv6 addresses in brackets.
+        let server = logged.server.unwrap_or_default();
+        let server = server.trim_start_matches('[').trim_end_matches(']');
         Ok(Some(Entry {
+            method: logged.request.method,
             url,
             start: start.secs as f64 * 1e3 + f64::from(start.nanos) / 1e6,
             phases: Phases::of(&logged.timings),
+            server: server.parse().ok(),
+            is_cached: logged.from_cache.is_some(),
         }))
+    }
+
+    /// Path and query: the target of the request in origin form (RFC 9112, section 3.2.1).
+    pub(crate) fn target(&self) -> &str {
+        &self.url[Position::BeforePath..Position::AfterQuery]
+    }
+
+    /// Milliseconds since 1970 when the request was sent.
+    pub(crate) fn sent(&self) -> f64 {
+        self.start + self.phases.before()
+    }
+
+    /// Milliseconds since 1970 of the end of the response.
+    pub(crate) fn end(&self) -> f64 {
+        self.start + self.phases.total()
     }
 }
 
@@ -213,15 +243,20 @@ mod tests {
     #[test]
     fn phases_are_consecutive_and_in_the_order_of_starts() {
         let archive = parse(
-            r#"{"startedDateTime":"2026-11-24T11:11:12.500+01:00","request":{"url":"https://h/b"},
+            r#"{"startedDateTime":"2026-11-24T11:11:12.500+01:00","request":{"method":"GET","url":"https://h/b?x#y"},
+                "serverIPAddress":"[::1]","_fromCache":"disk",
                 "timings":{"blocked":1,"dns":-1,"connect":30,"ssl":20,"send":0.5,"wait":9,"receive":4}},
-               {"startedDateTime":"2026-11-24T10:11:12.400Z","request":{"url":"http://h/a"},
+               {"startedDateTime":"2026-11-24T10:11:12.400Z","request":{"method":"GET","url":"http://h/a"},
                 "timings":{"wait":5,"receive":1e300,"blocked":null}},
-               {"startedDateTime":"","request":{"url":"data:,x"},"timings":{}}"#,
+               {"startedDateTime":"","request":{"method":"GET","url":"data:,x"},"timings":{}}"#,
         );
         let archive = archive.expect("an archive");
         let urls: Vec<&str> = archive.entries.iter().map(|entry| entry.url.as_str()).collect();
-        assert_eq!(urls, ["http://h/a", "https://h/b"]);
+        assert_eq!(urls, ["http://h/a", "https://h/b?x#y"]);
+        let (plain, cached) = (&archive.entries[0], &archive.entries[1]);
+        assert_eq!((plain.server, plain.is_cached), (None, false));
+        assert_eq!((cached.target(), cached.is_cached), ("/b?x", true));
+        assert_eq!(cached.server, Some(std::net::Ipv6Addr::LOCALHOST.into()));
         assert_eq!(archive.entries[1].start - archive.start(), 100.0);
         let phases = archive.entries[1].phases;
         assert_eq!((phases.connect, phases.tls, phases.lookup), (10.0, 20.0, 0.0));
@@ -235,7 +270,7 @@ mod tests {
             ("", "no request over http"),
             ("{}", "no HTTP archive"),
             (
-                r#"{"startedDateTime":"today","request":{"url":"http://h/"},"timings":{}}"#,
+                r#"{"startedDateTime":"today","request":{"method":"GET","url":"http://h/"},"timings":{}}"#,
                 "`today` is not a time",
             ),
         ] {

@@ -83,7 +83,7 @@ impl<'a> Side<'a> {
                 let page = entries.first().map_or("", |entry| origin(entry.url.as_str()));
                 let row = |entry: &'a Entry| Row {
                     name: named(entry.url.as_str(), page),
-                    end: Some(milliseconds(entry.start - archive.start() + entry.phases.total())),
+                    end: Some(milliseconds(entry.end() - archive.start())),
                 };
                 entries.iter().map(row).collect()
             }
@@ -490,7 +490,7 @@ mod tests {
     fn archive(name: &str, host: &str, wait: f64) -> Archive {
         let entry = |path: &str, at: u32, wait: f64| {
             format!(
-                r#"{{"startedDateTime":"2026-11-24T10:11:12.{at:03}Z","request":{{"url":"{host}{path}"}},
+                r#"{{"startedDateTime":"2026-11-24T10:11:12.{at:03}Z","request":{{"method":"GET","url":"{host}{path}"}},
                     "timings":{{"send":0,"wait":{wait},"receive":10}}}}"#
             )
         };
