@@ -2,6 +2,7 @@
 //! nothing else about them.
 
 mod adapt;
+mod archive;
 mod ask;
 mod cache;
 mod cli;

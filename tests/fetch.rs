@@ -499,6 +499,52 @@ fn archive_picture_and_tables_are_written() {
     assert_eq!(table.lines().count(), 3, "{table}");
 }
 
+/// The labels of the waterfalls of a picture, in their order.
+fn labels(svg: &str) -> Vec<String> {
+    let document = roxmltree::Document::parse(svg).expect("XML");
+    let elements = document.descendants().filter(|node| node.is_element());
+    let texts = elements.filter_map(|node| node.text());
+    let labels = texts.filter(|text| text.contains(" ms") && text.contains(" requests,"));
+    labels.map(str::to_owned).collect()
+}
+
+#[test]
+fn waterfalls_of_modes_and_of_earlier_fetches_stand_one_above_the_other() {
+    let dir = TempDir::new().expect("a folder");
+    let path = |name: &str| dir.path().join(name).to_str().expect("text").to_owned();
+    let (har, svg) = (path("before.har"), path("both.svg"));
+    let visit = ["--simulate", "wan", "--mode", "serial"];
+    fetched(&[&visit[..], &["--har", &har]].concat(), 0);
+    let drawn = || labels(&std::fs::read_to_string(&svg).expect("a picture"));
+    let modes = ["--simulate", "wan", "--compare", "serial,pipelined"];
+    fetched(&[&modes[..], &["--svg", &svg]].concat(), 0);
+    let both = drawn();
+    assert_eq!(both.len(), 2, "{both:?}");
+    assert!(both[0].starts_with("serial: "), "{both:?}");
+    assert!(
+        both[1].starts_with("pipelined: ") && both[1].contains(" ms (−"),
+        "pipelining is faster: {both:?}"
+    );
+    // The same visit again takes as long, within the precision of the archive.
+    fetched(&[&visit[..], &["--svg", &svg, "--beside", &har]].concat(), 0);
+    let both = drawn();
+    assert_eq!(both.len(), 2, "{both:?}");
+    assert!(both[0].contains("before.har: ") && both[0].ends_with("43 requests, recorded"));
+    assert!(both[1].starts_with("serial: "), "{both:?}");
+    // Without a fetch.
+    fetched(&["--svg", &svg, "--beside", &har, "--beside", &har], 0);
+    let both = drawn();
+    assert!(both.len() == 2 && both[1].contains(" ms (0.0 ms), "), "{both:?}");
+    for (arguments, said) in [
+        (&["--beside", &har][..], "--svg"),
+        (&["--beside", &har, "--svg", &svg, "--har", "x"], "name a URL"),
+        (&["--beside", &svg, "--svg", &svg], "no HTTP archive"),
+    ] {
+        let (_, errors) = fetched(arguments, 2);
+        assert!(errors.contains(said), "{arguments:?}: {errors}");
+    }
+}
+
 #[test]
 fn a_server_that_closes_within_a_pipeline_is_asked_again() {
     let (url, heard) = scripted(|number, talk| {

@@ -23,6 +23,8 @@ Examples:
   weir fetch https://example.org/ -H 'Accept-Language: de' --user me:secret --cookie 'theme=dark'
   weir fetch http://localhost:8080/ --csv objects.csv
   weir fetch http://localhost:8080/ --svg waterfall.svg --har page.har
+  weir fetch http://localhost:8080/ --compare serial,h2 --svg both.svg
+  weir fetch http://localhost:8080/ --svg both.svg --beside before.har
   weir fetch --simulate ppp --from apache --compare http10,serial,pipelined,pipelined+deflate
   weir fetch --simulate 'wan loss=3%' --compare serial,h2,h3 --repeat 10
   weir fetch --simulate wan --from jigsaw --mode pipelined --revalidate --pcapng visit.pcapng
@@ -76,7 +78,7 @@ fn window(text: &str) -> Result<u32, String> {
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Flags {
     /// URL of the page: http or https
-    #[arg(value_name = "URL", required_unless_present = "simulate")]
+    #[arg(value_name = "URL", required_unless_present_any = ["simulate", "beside"])]
     pub(crate) url: Option<String>,
 
     /// Simulates a fetch of document 003's Microscape page over lan, wan, ppp or any link that `weir link` takes
@@ -231,9 +233,15 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) har: Option<PathBuf>,
 
-    /// Writes a waterfall picture of the last fetch; - works as for --har
+    /// Writes a waterfall picture of the last fetch; with --compare, of the last fetch in each mode, one above the other on
+    /// one time scale. - works as for --har
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) svg: Option<PathBuf>,
+
+    /// Draws this HTTP archive (HAR) of an earlier fetch, or of a browser, above the fetch in --svg; repeatable. Without URL,
+    /// draws only the archives
+    #[arg(long, value_name = "FILE", requires = "svg", help_heading = "Output")]
+    pub(crate) beside: Vec<PathBuf>,
 
     /// Writes CSV with a row for each object of the last fetch; - works as for --har
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -294,6 +302,16 @@ impl Flags {
             [] => may_be_http3,
             several => several.iter().any(|manner| manner.mode == Mode::Http3),
         };
+        let has_fetch = self.url.is_some() || self.simulate.is_some();
+        let of_fetch = [
+            ("--compare", !self.compare.is_empty()),
+            ("--cache", self.cache.is_some()),
+            ("--repeat", self.repeat > 1),
+            ("--explain", self.explain),
+            ("--har", self.har.is_some()),
+            ("--csv", self.csv.is_some()),
+            ("--qlog", self.qlog.is_some()),
+        ];
         let is_period = matches!(self.from, Some(Origin::Period(_)));
         let has_buffer = is_buffered(&self.mode) || self.compare.iter().any(is_buffered);
         let can_be_http2 = |manner: &Manner| manner.mode.is_multiplexed() || manner.mode == Mode::Auto;
@@ -301,6 +319,9 @@ impl Flags {
             [] => can_be_http2(&self.mode),
             several => several.iter().any(can_be_http2),
         };
+        if let Some(name) = first(&of_fetch).filter(|_| !has_fetch) {
+            return Some((name, "it applies to fetches: name a URL, or leave it out"));
+        }
         None.or_else(|| {
             let name = first(&of_simulation).filter(|_| self.simulate.is_none());
             name.map(|name| {

@@ -19,6 +19,7 @@ Examples:
   weir trace capture.pcapng --keys keys.log       requests within TLS and QUIC, with a key log
   weir trace capture.pcapng --keys keys.log --qlog quic.qlog    QUIC packets for qvis
   weir trace server.pcapng --keys keys.log --compare-qlog client.qlog   what the network did
+  weir trace visit.pcapng --keys keys.log --har page.har    what each object of a page waited for
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback
 and Linux cooked frames; VLAN, PPPoE; packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their
@@ -117,6 +118,16 @@ pub(crate) struct Flags {
     /// --qlog): packets lost between the two points, and delays. Needs --keys for all but the first packets
     #[arg(long, value_name = "FILE", conflicts_with = "csv", help_heading = "Output")]
     pub(crate) compare_qlog: Option<PathBuf>,
+
+    /// Joins the requests of this HTTP archive (HAR), which a browser or weir fetch --har wrote, with those of the capture: how long
+    /// each object waited for what. Needs --keys for TLS and QUIC
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["csv", "connection"],
+        help_heading = "Output"
+    )]
+    pub(crate) har: Option<PathBuf>,
 
     /// Limit on connections followed at once. Beyond it, Weir reports one connection early: the one closed longest ago
     /// or, if none is closed, the one silent longest

@@ -13,6 +13,7 @@ mod spread;
 mod store;
 mod svg;
 
+use crate::archive::Archive;
 use crate::cli::fetch::Flags;
 use crate::failure::Failure;
 use crate::output;
@@ -32,6 +33,7 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use store::Store;
+use svg::Side;
 use units::{Duration, UnixTime};
 use url::{Host, Url};
 
@@ -68,8 +70,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         }
     }
     one_on_output(flags, voice)?;
+    let recorded = recorded(flags)?;
     let Some(url) = &flags.url else {
-        return simulated::run(flags, voice);
+        return match flags.simulate {
+            Some(_) => simulated::run(flags, &recorded, voice),
+            None => drawn(flags, &recorded),
+        };
     };
     if flags.revalidate && flags.cache.is_none() {
         return Err(Failure::Usage(
@@ -163,7 +169,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         None => Ok(()),
     };
     let logged = qlog.map_or(Ok(()), |qlog| qlog.write(voice));
-    say(flags, &page, &manners, &runs, voice)?;
+    say(flags, &page, &manners, &runs, &recorded, voice)?;
     saved?;
     logged?;
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
@@ -335,14 +341,46 @@ pub(crate) fn driven(fetch: Fetch, peer: SocketAddr, secure: Option<&Secure>) ->
     }
 }
 
-fn say(flags: &Flags, page: &Url, manners: &[Manner], runs: &[Run], voice: &Voice) -> Result<(), Failure> {
+/// The archives that `--beside` names.
+fn recorded(flags: &Flags) -> Result<Vec<Archive>, Failure> {
+    let read = |path: &std::path::PathBuf| Archive::read(path, "--beside");
+    flags.beside.iter().map(read).collect()
+}
+
+/// Draws recorded results alone.
+fn drawn(flags: &Flags, recorded: &[Archive]) -> Result<(), Failure> {
+    let (Some(path), Some(first)) = (&flags.svg, recorded.first()) else {
+        return Ok(());
+    };
+    let page = first.entries.first().map_or("", |entry| entry.url.as_str());
+    let sides: Vec<Side<'_>> = recorded.iter().map(Side::Recorded).collect();
+    written(path, svg::draw(page, &sides).as_bytes())
+}
+
+fn say(
+    flags: &Flags,
+    page: &Url,
+    manners: &[Manner],
+    runs: &[Run],
+    recorded: &[Archive],
+    voice: &Voice,
+) -> Result<(), Failure> {
     let Some(last) = runs.last() else { return Ok(()) };
     let archived = match &flags.har {
         Some(path) => written(path, format!("{:#}\n", har::of(page, last)).as_bytes()),
         None => Ok(()),
     };
     let drawn = match &flags.svg {
-        Some(path) => written(path, svg::draw(page, last).as_bytes()),
+        Some(path) => {
+            let earlier = recorded.iter().map(Side::Recorded);
+            // Of each mode, the last fetch.
+            let now = manners
+                .iter()
+                .filter_map(|manner| runs.iter().rfind(|run| run.manner == *manner))
+                .map(Side::Fetched);
+            let sides: Vec<Side<'_>> = earlier.chain(now).collect();
+            written(path, svg::draw(page.as_str(), &sides).as_bytes())
+        }
         None => Ok(()),
     };
     let listed = match &flags.csv {

@@ -10,6 +10,7 @@ pub(crate) mod studied;
 
 use super::qlog::{Log, Taping, Times};
 use super::{Limits, Manner, Plan, Run, USER_AGENT, Url, json, judged, manners, plan, say, written};
+use crate::archive::Archive;
 use crate::cli::fetch::{Flags, Origin};
 use crate::failure::Failure;
 use crate::output;
@@ -54,7 +55,7 @@ static FILES: LazyLock<Vec<(&'static str, &'static [u8])>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// `Usage` for an impossible simulation, `Failed` if an object is missing, `System` if the system refuses something.
-pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+pub(super) fn run(flags: &Flags, recorded: &[Archive], voice: &Voice) -> Result<(), Failure> {
     let manners = manners(flags);
     let is_secured = flags.https || manners.iter().any(is_quic);
     possible(flags, &manners, is_secured)?;
@@ -111,7 +112,7 @@ pub(super) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     if let Some(qlog) = qlog {
         qlog.write(voice)?;
     }
-    say(flags, &url, &manners, &runs, voice)?;
+    say(flags, &url, &manners, &runs, recorded, voice)?;
     judged(&runs, plan(flags, flags.mode).limits.objects_max)
 }
 

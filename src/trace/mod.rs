@@ -16,6 +16,7 @@ mod source;
 pub(crate) mod taped;
 mod text;
 mod unpack;
+mod visit;
 mod words;
 
 use crate::cli::trace::{Flags, Sheet};
@@ -26,6 +27,7 @@ use compared::Compared;
 use qlog::{Qlog, Vantage};
 use report::Report;
 use std::io;
+use visit::Visit;
 
 /// Runs the command.
 ///
@@ -43,7 +45,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         .map(|path| Qlog::create(path, Vantage::Network, "name one connection with --connection"))
         .transpose()?;
     let compared = flags.compare_qlog.as_deref().map(Compared::read).transpose()?;
-    let mut report = Report::new(flags, voice, qlog, compared);
+    let visit = flags.har.as_deref().map(Visit::read).transpose()?;
+    let mut report = Report::new(flags, voice, qlog, compared, visit);
     let mut analyzer = analyzer(flags, flags.connection);
     let ending = match (&flags.live, &flags.file) {
         (Some(interface), _) => source::live(interface, flags, voice, &mut analyzer, &mut report)?,

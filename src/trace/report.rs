@@ -6,6 +6,7 @@ use super::compared::{Compared, Comparison};
 use super::qlog::Qlog;
 use super::rank::Largest;
 use super::source::Ending;
+use super::visit::{Joined, Visit};
 use super::{lines, text};
 use crate::cli::trace::{Flags, Sheet};
 use crate::voice::Voice;
@@ -78,6 +79,8 @@ pub(super) struct Report {
     qlog: Option<Qlog>,
     /// The log of --compare-qlog.
     compared: Option<Compared>,
+    /// The archive of --har.
+    visit: Option<Visit>,
 }
 
 impl Report {
@@ -86,6 +89,7 @@ impl Report {
         voice: &Voice,
         qlog: Option<Qlog>,
         compared: Option<Compared>,
+        visit: Option<Visit>,
     ) -> Report {
         let form = match flags.csv {
             _ if voice.json => Form::Json,
@@ -112,6 +116,7 @@ impl Report {
             has_found: false,
             qlog,
             compared,
+            visit,
         };
         let head = match form {
             Form::Text => String::new(),
@@ -166,6 +171,9 @@ impl Report {
         }
         if let Some(compared) = &mut self.compared {
             compared.event(&event);
+        }
+        if let Some(visit) = &mut self.visit {
+            visit.event(&event);
         }
         if matches!(event, Event::Packet(_) | Event::Parameters(_) | Event::Http3(_)) {
             return;
@@ -249,10 +257,13 @@ impl Report {
     pub(super) fn end(&mut self, summary: &Summary, series: &Series, ending: &Ending) -> io::Result<()> {
         let compared = self.compared.take();
         let compared = compared.map(|log| (log.comparisons(summary.start_ns), log));
+        let visit = self.visit.take();
+        let joined = visit.as_ref().map(|visit| visit.joined(summary.start_ns));
         let last = match self.form {
             Form::Json => {
                 let all = compared.iter().flat_map(|(all, _)| all).map(Comparison::json);
-                all.chain([lines::end(summary, ending)]).collect()
+                let objects = joined.iter().flat_map(Joined::json);
+                all.chain(objects).chain([lines::end(summary, ending)]).collect()
             }
             Form::Csv(sheet) => lines::sheet(sheet, summary, series),
             Form::Text => {
@@ -263,6 +274,9 @@ impl Report {
                 };
                 if let Some((all, log)) = &compared {
                     report.push_str(&log.text(all));
+                }
+                if let Some(joined) = &joined {
+                    report.push_str(&joined.text());
                 }
                 report
             }

@@ -203,6 +203,36 @@ fn a_lossy_line_is_neither_a_slow_server_nor_a_fast_line() {
     assert!(recovered > 0.02, "{recovered} s");
 }
 
+/// The archive is the client's and the capture the link's, and both have the clock of this machine.
+#[test]
+fn an_archive_of_a_visit_is_joined_with_the_capture_of_the_link() {
+    if no_links() {
+        return;
+    }
+    let folder = site();
+    let far = serving("weir", folder.path()).expect("this server is here");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (pcap, har) = (path("link.pcapng"), path("page.har"));
+    let script = format!("{WEIR} fetch {URL} -q --mode pipelined --har {har}");
+    let output = behind("rate=2M rtt=60ms", &["--pcap", &pcap], &far, &script);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = weir(&["trace", &pcap, "--har", &har, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let lines: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let line = |event: &str| lines.iter().find(|line| line["event"] == event).expect("a line");
+    let (visit, page) = (line("visit"), line("object"));
+    assert_eq!(visit["in_capture"], 43, "{visit}");
+    let clock = visit["clock_ms"].as_f64().expect("a difference");
+    assert!(clock.abs() < 1_000.0, "{visit}");
+    let waited = |name: &str| page[name].as_f64().expect("a time");
+    assert!(waited("connect_ms") > 59.0, "{page}");
+    assert!((59.0..120.0).contains(&waited("round_trip_ms")), "{page}");
+}
+
 #[test]
 fn what_is_explained_adds_up_to_what_the_capture_saw() {
     if no_links() {

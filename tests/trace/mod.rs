@@ -13,6 +13,7 @@ mod http2;
 mod live;
 mod quic;
 mod tls;
+mod visit;
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,6 +193,7 @@ fn json_lines_keep_to_the_schema() {
         json(&[show(&datagrams::lookups("lookups-schema"))]),
         json(&[quic::PEERS, "--keys", quic::KEYS, "--delayed-ack", "5ms"]),
         quic::compared("compared-schema"),
+        visit::joined("visit-schema"),
     ]
     .concat();
     all.extend(lines(&cut));

@@ -22,7 +22,7 @@ pub(crate) fn common(text: &[u8]) -> Option<UnixTime> {
 }
 
 /// Parses `1994-11-06T08:49:37Z`, also with a fraction and with a zone offset (RFC 3339).
-pub(crate) fn iso(text: &[u8]) -> Option<UnixTime> {
+pub fn iso(text: &[u8]) -> Option<UnixTime> {
     let (year, rest) = number(text, 4)?;
     let (month, rest) = number(rest.strip_prefix(b"-")?, 2)?;
     let (day, rest) = number(rest.strip_prefix(b"-")?, 2)?;

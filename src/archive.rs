@@ -1,0 +1,281 @@
+//! HTTP archives (HAR 1.2), as browsers and `weir fetch --har` write them: requests with their times by phase. Skips bodies, fields
+//! and requests of other schemes than http and https; commands decide what the times mean.
+
+use crate::failure::Failure;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::Path;
+use url::{Position, Url};
+
+/// Limit on the size of a file, in bytes.
+const FILE_MAX: u64 = 256 << 20;
+/// Limit on requests.
+const ENTRIES_MAX: usize = 10_000;
+/// Limit on a phase, in milliseconds: longer ones count as this.
+const PHASE_MAX: f64 = 1e9;
+
+/// The parts of a file that are used.
+#[derive(Debug, Deserialize)]
+struct File {
+    log: Log,
+}
+
+#[derive(Debug, Deserialize)]
+struct Log {
+    entries: Vec<Logged>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Logged {
+    started_date_time: String,
+    request: LoggedRequest,
+    timings: Timings,
+    #[serde(rename = "serverIPAddress")]
+    server: Option<String>,
+    /// Of Chromium, for responses that needed no server.
+    #[serde(rename = "_fromCache")]
+    from_cache: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LoggedRequest {
+    method: String,
+    url: String,
+}
+
+/// Milliseconds; absent, null or negative if a phase does not apply.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Timings {
+    blocked: Option<f64>,
+    dns: Option<f64>,
+    connect: Option<f64>,
+    send: Option<f64>,
+    wait: Option<f64>,
+    receive: Option<f64>,
+    ssl: Option<f64>,
+}
+
+/// The requests of a file, at least one, in the order of their starts.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    /// The file.
+    pub(crate) name: String,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A request and its response.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) method: String,
+    pub(crate) url: Url,
+    /// Milliseconds since 1970.
+    pub(crate) start: f64,
+    pub(crate) phases: Phases,
+    /// Address of the server, if it is known.
+    pub(crate) server: Option<IpAddr>,
+    pub(crate) is_cached: bool,
+}
+
+/// Durations of consecutive phases in milliseconds; 0 if a phase does not apply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Phases {
+    /// Before anything else: queues and limits of the client.
+    pub(crate) blocked: f64,
+    pub(crate) lookup: f64,
+    /// Without TLS.
+    pub(crate) connect: f64,
+    pub(crate) tls: f64,
+    pub(crate) send: f64,
+    pub(crate) wait: f64,
+    pub(crate) receive: f64,
+}
+
+impl Archive {
+    /// Reads a file. `flag` is the flag that names it, for errors.
+    ///
+    /// # Errors
+    /// `Usage` if it cannot be read, is no archive, or has no or too many requests.
+    #[allow(clippy::disallowed_methods, reason = "a command reads the file it is given")]
+    pub(crate) fn read(path: &Path, flag: &str) -> Result<Archive, Failure> {
+        let unusable = |why: String| Failure::Usage(format!("{flag}: `{}`: {why}", path.display()));
+        let file =
+            std::fs::File::open(path).map_err(|error| unusable(format!("{error}; name a readable file")))?;
+        let mut text = String::new();
+        file.take(FILE_MAX + 1)
+            .read_to_string(&mut text)
+            .map_err(|error| unusable(error.to_string()))?;
+        if text.len() as u64 > FILE_MAX {
+            return Err(unusable(
+                "it has more than 256 MiB; export it without content".to_owned(),
+            ));
+        }
+        Archive::parse(&text, path.display().to_string()).map_err(unusable)
+    }
+
+    /// # Errors
+    /// Why the text is no archive, and what to do.
+    pub(crate) fn parse(text: &str, name: String) -> Result<Archive, String> {
+        // Some programs begin the file with a byte order mark.
+        let file: File = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
+            format!(
+                "this is no HTTP archive ({error}); name a file of `weir fetch --har`, or one that a browser exported"
+            )
+        })?;
+        let all = file.log.entries;
+        if all.len() > ENTRIES_MAX {
+            return Err(format!(
+                "it has {} requests, and at most {ENTRIES_MAX} are read; export one visit",
+                all.len()
+            ));
+        }
+        let entries = all.into_iter().map(Entry::of).filter_map(Result::transpose);
+        let mut entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
+        if entries.is_empty() {
+            return Err("it has no request over http or https; export one visit".to_owned());
+        }
+        entries.sort_by(|one, other| one.start.total_cmp(&other.start));
+        Ok(Archive { name, entries })
+    }
+
+    /// Milliseconds since 1970 of the first request.
+    pub(crate) fn start(&self) -> f64 {
+        self.entries.first().map_or(0.0, |entry| entry.start)
+    }
+
+    /// Milliseconds from the first request to the end of the last response.
+    pub(crate) fn elapsed(&self) -> f64 {
+        let ends = self.entries.iter().map(Entry::end);
+        (ends.fold(self.start(), f64::max) - self.start()).max(0.0)
+    }
+}
+
+impl Entry {
+    /// `None` for schemes other than http and https.
+    ///
+    /// # Errors
+    /// Its time cannot be read.
+    fn of(logged: Logged) -> Result<Option<Entry>, String> {
+        let url = Url::parse(&logged.request.url).ok();
+        let Some(url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+            return Ok(None);
+        };
+        let date = logged.started_date_time;
+        let start = accesslog::rfc3339(date.as_bytes()).ok_or_else(|| {
+            format!(
+                "`{}` is not a time such as 2026-11-24T10:11:12.345Z; export the file again",
+                date.escape_debug()
+            )
+        })?;
+        // Chromium writes IPv6 addresses in brackets.
+        let server = logged.server.unwrap_or_default();
+        let server = server.trim_start_matches('[').trim_end_matches(']');
+        Ok(Some(Entry {
+            method: logged.request.method,
+            url,
+            start: start.secs as f64 * 1e3 + f64::from(start.nanos) / 1e6,
+            phases: Phases::of(&logged.timings),
+            server: server.parse().ok(),
+            is_cached: logged.from_cache.is_some(),
+        }))
+    }
+
+    /// Path and query: the target of the request in origin form (RFC 9112, section 3.2.1).
+    pub(crate) fn target(&self) -> &str {
+        &self.url[Position::BeforePath..Position::AfterQuery]
+    }
+
+    /// Milliseconds since 1970 when the request was sent.
+    pub(crate) fn sent(&self) -> f64 {
+        self.start + self.phases.before()
+    }
+
+    /// Milliseconds since 1970 of the end of the response.
+    pub(crate) fn end(&self) -> f64 {
+        self.start + self.phases.total()
+    }
+}
+
+impl Phases {
+    fn of(timings: &Timings) -> Phases {
+        // Numbers of a file may be of any size, and times of all phases must stay addable.
+        let phase = |took: Option<f64>| took.unwrap_or(0.0).clamp(0.0, PHASE_MAX);
+        // `connect` includes `ssl`.
+        let (connect, tls) = (phase(timings.connect), phase(timings.ssl));
+        Phases {
+            blocked: phase(timings.blocked),
+            lookup: phase(timings.dns),
+            connect: (connect - tls).max(0.0),
+            tls: tls.min(connect),
+            send: phase(timings.send),
+            wait: phase(timings.wait),
+            receive: phase(timings.receive),
+        }
+    }
+
+    /// The time before the request.
+    pub(crate) fn before(&self) -> f64 {
+        self.blocked + self.lookup + self.connect + self.tls
+    }
+
+    /// The time of the request and its response.
+    pub(crate) fn exchange(&self) -> f64 {
+        self.send + self.wait + self.receive
+    }
+
+    /// The time of all phases.
+    pub(crate) fn total(&self) -> f64 {
+        self.before() + self.exchange()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(entries: &str) -> Result<Archive, String> {
+        Archive::parse(&format!(r#"{{"log":{{"entries":[{entries}]}}}}"#), "x".to_owned())
+    }
+
+    #[test]
+    fn phases_are_consecutive_and_in_the_order_of_starts() {
+        let archive = parse(
+            r#"{"startedDateTime":"2026-11-24T11:11:12.500+01:00","request":{"method":"GET","url":"https://h/b?x#y"},
+                "serverIPAddress":"[::1]","_fromCache":"disk",
+                "timings":{"blocked":1,"dns":-1,"connect":30,"ssl":20,"send":0.5,"wait":9,"receive":4}},
+               {"startedDateTime":"2026-11-24T10:11:12.400Z","request":{"method":"GET","url":"http://h/a"},
+                "timings":{"wait":5,"receive":1e300,"blocked":null}},
+               {"startedDateTime":"","request":{"method":"GET","url":"data:,x"},"timings":{}}"#,
+        );
+        let archive = archive.expect("an archive");
+        let urls: Vec<&str> = archive.entries.iter().map(|entry| entry.url.as_str()).collect();
+        assert_eq!(urls, ["http://h/a", "https://h/b?x#y"]);
+        let (plain, cached) = (&archive.entries[0], &archive.entries[1]);
+        assert_eq!((plain.server, plain.is_cached), (None, false));
+        assert_eq!((cached.target(), cached.is_cached), ("/b?x", true));
+        assert_eq!(cached.server, Some(std::net::Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(archive.entries[1].start - archive.start(), 100.0);
+        let phases = archive.entries[1].phases;
+        assert_eq!((phases.connect, phases.tls, phases.lookup), (10.0, 20.0, 0.0));
+        assert_eq!((phases.before(), phases.total()), (31.0, 44.5));
+        assert_eq!(archive.elapsed(), 5.0 + PHASE_MAX);
+    }
+
+    #[test]
+    fn a_file_that_is_no_archive_says_why() {
+        for (entries, said) in [
+            ("", "no request over http"),
+            ("{}", "no HTTP archive"),
+            (
+                r#"{"startedDateTime":"today","request":{"method":"GET","url":"http://h/"},"timings":{}}"#,
+                "`today` is not a time",
+            ),
+        ] {
+            let why = parse(entries).expect_err(said);
+            assert!(why.contains(said), "{why}");
+        }
+    }
+}
