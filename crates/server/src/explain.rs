@@ -167,6 +167,7 @@ fn explain(
     let sender = Sender {
         peer: question.peer,
         is_secured: question.is_secured,
+        certificate: None,
         id: None,
         trace: None,
     };
@@ -209,6 +210,10 @@ fn explain(
             Verdict::Answered(_) | Verdict::Unanswered(_) => {
                 ("the server of `auth` cannot be asked".to_owned(), true)
             }
+            Verdict::Uncertified => (
+                "a client certificate is needed, and explained requests have none: 403".to_owned(),
+                true,
+            ),
             Verdict::Challenge(_) => ("a password is needed".to_owned(), true),
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),

@@ -65,7 +65,7 @@ mod versions;
 
 pub use self::otlp::{Otlp, OtlpCompression, OtlpEndpoint, Parents, SampledBy, Share};
 pub(crate) use crate::path::spelling;
-pub use access::{Access, Network, Satisfy};
+pub use access::{Access, ClientCertificate, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
 pub use behavior::{
