@@ -233,12 +233,10 @@ fn explain(
             "this path belongs to the server itself".to_owned(),
         );
     }
-    let mut is_recorded = false;
     if let Some(recorded) = &state.recorded
         && !handled
     {
         say("replay", recorded.explain(head, question.is_secured));
-        is_recorded = source.is_none();
         source.get_or_insert_with(|| "the recording".to_owned());
     }
     if let Some(text) = &storing
@@ -361,7 +359,7 @@ fn explain(
     let sent = found.as_ref().or(fallback.as_ref()).filter(|_| has_content);
     let is_for = |rule: &HeaderRule| match sent {
         Some(looked_up) => looked_up.has(rule, &spelled),
-        None => rule.always && !handled && !is_recorded && rule.path.matches(&spelled),
+        None => rule.always && !handled && rule.path.matches(&spelled),
     };
     {
         let rules = config.header_rule.iter().enumerate();
