@@ -16,14 +16,14 @@ use tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tls::rustls::{ClientConfig, HandshakeKind, NamedGroup, ProtocolVersion};
 
 /// An authority for client certificates, and one certificate of it.
-struct Members {
-    authority: String,
+pub(crate) struct Members {
+    pub(crate) authority: String,
     chain: CertificateDer<'static>,
     key: Vec<u8>,
 }
 
 impl Members {
-    fn new(member: &str) -> Members {
+    pub(crate) fn new(member: &str) -> Members {
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut parameters = rcgen::CertificateParams::default();
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -44,7 +44,7 @@ impl Members {
     }
 
     /// A client that shows the certificate.
-    fn client(&self, pairs: &Pairs) -> Arc<ClientConfig> {
+    pub(crate) fn client(&self, pairs: &Pairs) -> Arc<ClientConfig> {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
         let config = ClientConfig::builder()
             .with_root_certificates(pairs.roots.clone())
