@@ -18,9 +18,9 @@ use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, Preset, Proxy, ProxyFlag,
-    RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress, User,
-    Workers, parse_duration_or_off, parse_line_rate,
+    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, PathPattern, Preset, Proxy,
+    ProxyFlag, RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress,
+    User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};
@@ -265,6 +265,16 @@ pub(crate) struct Flags {
     #[arg(long, env = "WEIR_PRECOMPRESSED", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL", help_heading = "Files")]
     precompressed: Option<bool>,
+
+    /// Paths whose files and listings are sent uncompressed, as in /api/* or *.csv; repeatable [default: none]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        env = "WEIR_COMPRESS_EXCEPT",
+        value_delimiter = ',',
+        help_heading = "Files"
+    )]
+    compress_except: Vec<PathPattern>,
 
     /// Sends 103 (Early Hints) with a page's style sheets and scripts while the page is read or compressed, over HTTP/2
     /// and HTTP/3 [default: false]
@@ -518,6 +528,10 @@ impl Flags {
                 true => ConfigError::about("otlp", error.message, &text, &name),
                 false => error,
             }));
+        }
+        if let Err(error) = config.validate_certificates() {
+            let error = ConfigError::about("certificate", error.message, &text, &name);
+            return Err(usage(error));
         }
         let source = |key: &str| self.source(key, &file, config.preset, tuned);
         together::check(&config, &source).map_err(|wrong| {
@@ -813,6 +827,9 @@ impl Flags {
         }
         if !self.index.is_empty() {
             config.index.clone_from(&self.index);
+        }
+        if !self.compress_except.is_empty() {
+            config.compress_except.clone_from(&self.compress_except);
         }
         if !self.header.is_empty() {
             config.header.clone_from(&self.header);

@@ -1,13 +1,18 @@
-//! The admin listener: the live page and the metrics at addresses of their own, for those who have the token.
+//! The admin listener: the live page and the metrics at addresses of their own, for those who have the token
+//! or a certificate.
 
+use crate::serve::certificates::Members;
 use crate::serve::listeners::address;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy};
+use crate::serve::tls::{Pairs, Secure};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use tls::rustls::ClientConfig;
 
 const TOKEN: &str = "0123456789abcdef0123";
 
@@ -114,5 +119,46 @@ fn a_token_is_needed(strategy: Strategy) {
     );
 }
 
-on_strategy!(loops, LOOPS: figures_are_at_the_admin_address_only, a_token_is_needed);
-on_strategy!(loops_uring, LOOPS_URING: figures_are_at_the_admin_address_only, a_token_is_needed);
+fn a_certificate_is_needed(strategy: Strategy) {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let (members, strangers) = (Members::new("Alice"), Members::new("Mallory"));
+    pairs.tree.write("members.pem", &members.authority);
+    let config = pairs.tree.write(
+        "weir.toml",
+        "root = 'site'\n[admin]\nlisten = '127.0.0.2:0'\n\
+         tls = { cert = 'a.pem', key = 'a.key', client-ca = 'members.pem' }\n",
+    );
+    let server = Launch::new(strategy)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let admin = address(&server, 1);
+    // In TLS 1.3 a client learns of its refusal only when it reads.
+    let answer = |client: &Arc<ClientConfig>, path: &str| -> Option<String> {
+        let mut secure = Secure::try_open(admin, client, "a.test").ok()?;
+        secure.try_ask(path)
+    };
+    let (anyone, stranger, member) = (pairs.client(), strangers.client(&pairs), members.client(&pairs));
+    // The second time, the member resumes its session.
+    for _ in 0..2 {
+        for path in ["/", "/metrics", "/live.json", "/healthz", "/none"] {
+            assert_eq!(answer(&anyone, path), None, "no certificate: {path}");
+            assert_eq!(answer(&stranger, path), None, "of another authority: {path}");
+            let status = if path == "/none" { "404" } else { "200" };
+            let text = answer(&member, path).unwrap_or_default();
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {text}");
+        }
+        let metrics = answer(&member, "/metrics").unwrap_or_default();
+        assert!(metrics.contains("weir_requests"), "{metrics}");
+    }
+    assert_eq!(ask(admin, "/metrics", "").status, 400, "in cleartext");
+    assert_eq!(ask(server.address, "/", "").text(), "hello");
+    assert_eq!(ask(server.address, "/metrics", "").status, 404);
+}
+
+on_strategy!(
+    loops, LOOPS: figures_are_at_the_admin_address_only, a_token_is_needed, a_certificate_is_needed
+);
+on_strategy!(
+    loops_uring, LOOPS_URING: figures_are_at_the_admin_address_only, a_token_is_needed, a_certificate_is_needed
+);

@@ -1,6 +1,8 @@
 //! Certificates in operation: replaced while the server runs, asked of clients, listed; and what goes with them: the way
 //! from http to https, the file of secrets, the counters.
 
+use crate::serve::frames;
+use crate::serve::http3::client::Client as Http3;
 use crate::serve::on_every_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::tls::{Pairs, Secure};
@@ -14,14 +16,14 @@ use tls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tls::rustls::{ClientConfig, HandshakeKind, NamedGroup, ProtocolVersion};
 
 /// An authority for client certificates, and one certificate of it.
-struct Members {
-    authority: String,
+pub(crate) struct Members {
+    pub(crate) authority: String,
     chain: CertificateDer<'static>,
     key: Vec<u8>,
 }
 
 impl Members {
-    fn new(member: &str) -> Members {
+    pub(crate) fn new(member: &str) -> Members {
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut parameters = rcgen::CertificateParams::default();
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -42,7 +44,7 @@ impl Members {
     }
 
     /// A client that shows the certificate.
-    fn client(&self, pairs: &Pairs) -> Arc<ClientConfig> {
+    pub(crate) fn client(&self, pairs: &Pairs) -> Arc<ClientConfig> {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
         let config = ClientConfig::builder()
             .with_root_certificates(pairs.roots.clone())
@@ -134,6 +136,56 @@ fn clients_must_show_a_certificate(strategy: Strategy) {
     );
 }
 
+/// The status of the response to a client of this configuration, over a connection of its own.
+fn status(server: SocketAddr, config: &Arc<ClientConfig>, path: &str) -> u16 {
+    let mut secure = Secure::open(server, config, "a.test");
+    let text = secure.try_ask(path).expect("a response");
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+    status.expect("a status")
+}
+
+fn some_paths_need_a_certificate(strategy: Strategy) {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let members = Members::new("Alice");
+    pairs.tree.write("members.pem", &members.authority);
+    for folder in ["any", "alice", "bob"] {
+        pairs.tree.write(&format!("site/{folder}/a.txt"), folder);
+    }
+    let text = "[[listener]]\naddress = '127.0.0.2:0'\n\
+        tls = { cert = 'a.pem', key = 'a.key', client-ca = 'members.pem', client-auth = 'optional' }\n\
+        [[access]]\npath = '/any/*'\ncertificate = true\n\
+        [[access]]\npath = '/alice/*'\ncertificate = ['Alice', 'Eve']\n\
+        [[access]]\npath = '/bob/*'\ncertificate = 'Bob'\n";
+    let server = configured(Launch::new(strategy), &pairs, text);
+    let secured = address(&server, 1);
+    let (anyone, alice) = (pairs.client(), members.client(&pairs));
+    // Known heads must not get the answer of another client.
+    for _ in 0..3 {
+        for (path, for_anyone, for_alice) in [
+            ("/", 200, 200),
+            ("/any/a.txt", 403, 200),
+            ("/%61ny/../any/a.txt", 403, 200),
+            ("/alice/a.txt", 403, 200),
+            ("/bob/a.txt", 403, 403),
+        ] {
+            let in_cleartext = Connection::open(address(&server, 0)).get(path).status;
+            assert_eq!(in_cleartext, for_anyone, "{path}");
+            assert_eq!(status(secured, &alice, path), for_alice, "{path}");
+            assert_eq!(status(secured, &anyone, path), for_anyone, "{path}");
+        }
+    }
+    // The certificate of a proxy is not that of its clients.
+    pairs.tree.write(
+        "weir.toml",
+        format!("root = 'site'\ntrusted = '127.0.0.0/8'\n{text}"),
+    );
+    server.signal("HUP");
+    eventually("a proxy that is trusted", || {
+        (status(secured, &alice, "/any/a.txt") == 403).then_some(())
+    });
+}
+
 fn http_leads_to_https(strategy: Strategy) {
     let mut pairs = Pairs::new();
     pairs.add("a", &["a.test"]);
@@ -173,8 +225,66 @@ fn http_leads_to_https(strategy: Strategy) {
 on_every_strategy!(
     certificates_are_read_again_when_their_files_change,
     clients_must_show_a_certificate,
+    some_paths_need_a_certificate,
     http_leads_to_https,
 );
+
+#[test]
+fn a_certificate_counts_in_every_version_of_http() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let members = Members::new("Alice");
+    pairs.tree.write("members.pem", &members.authority);
+    pairs.tree.write("site/any/a.txt", "any");
+    let rules = "[[access]]\npath = '/any/*'\ncertificate = true\n";
+    let config = pairs.tree.write("weir.toml", rules);
+    let launch = || {
+        let launch = pairs.launch(Strategy::LOOPS, &["a"]).args(["--http3"]);
+        launch.args(["--config".as_ref(), config.as_os_str()])
+    };
+    let (code, why) = launch().fail();
+    assert!(
+        code == 2 && why.contains("no listener asks for them") && why.contains("weir.toml:3"),
+        "{code}: {why}"
+    );
+    let authority = pairs.tree.join("members.pem");
+    let server = launch()
+        .args(["--tls-client-auth", "optional", "--tls-client-ca"])
+        .args([&authority])
+        .start();
+    for (client, wanted) in [(pairs.client(), 403), (members.client(&pairs), 200)] {
+        assert_eq!(status(server.address, &client, "/any/a.txt"), wanted, "HTTP/1.1");
+        let mut tls = Arc::unwrap_or_clone(client.clone());
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        let secure = Secure::open(server.address, &Arc::new(tls), "a.test");
+        let mut http2 = frames::Client::new(secure.0);
+        let mut http3 = Http3::open(server.address, &client, "a.test");
+        for (path, wanted) in [("/any/a.txt", wanted), ("/", 200), ("/any/a.txt", wanted)] {
+            assert_eq!(http2.get(path, &[]).status, wanted, "HTTP/2 {path}");
+            let stream = http3.ask(path);
+            assert!(http3.run(Http3::is_done), "{path}: {:?}", http3.closed);
+            assert_eq!(http3.got[&stream].status, wanted, "HTTP/3 {path}");
+        }
+    }
+    let explained = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", "--tls-client-auth", "optional", "--tls-client-ca"])
+        .arg(&authority)
+        .arg("--tls-cert")
+        .arg(pairs.tree.join("a.pem"))
+        .arg("--tls-key")
+        .arg(pairs.tree.join("a.key"))
+        .arg("--config")
+        .arg(&config)
+        .args(["--explain", "GET https://a.test/any/a.txt"])
+        .output()
+        .expect("the binary");
+    let text = String::from_utf8_lossy(&explained.stdout);
+    assert!(
+        text.contains("a client certificate is needed") && text.contains("403, from the access rule"),
+        "{text}{}",
+        String::from_utf8_lossy(&explained.stderr)
+    );
+}
 
 #[test]
 fn a_ticket_is_no_way_around_a_client_certificate() {

@@ -25,6 +25,18 @@ to = "/new/*"
 path = "*.css"
 header = ["Cache-Control: max-age=60"]
 
+[[header-rule]]
+path = "/tried/*"
+header = ["X-Tried: 1"]
+
+[[header-rule]]
+path = "*.txt"
+header = ["X-Text: 1"]
+
+[[try-files]]
+path = "/tried/*"
+files = ["$path", "/shared.txt"]
+
 [[host]]
 names = ["one.test"]
 root = "one"
@@ -38,6 +50,8 @@ fn tree() -> Tree {
         ("site/index.html", "<p>home"),
         ("site/a.css", "a{}"),
         ("site/far/a.txt", "far"),
+        ("site/shared.txt", "shared"),
+        ("site/tried/dir/a.txt", "tried"),
         ("one/dir/a.txt", "one"),
     ])
 }
@@ -72,6 +86,14 @@ fn an_explanation_is_what_a_server_answers() {
         ("GET", "localhost", "/some/view", "spa-fallback"),
         ("GET", "localhost", "/none.js", "no file"),
         ("POST", "localhost", "/", "no file"),
+        ("GET", "localhost", "/tried/none", "the file `/shared.txt`"),
+        (
+            "GET",
+            "localhost",
+            "/tried/dir/a.txt",
+            "the file `/tried/dir/a.txt`",
+        ),
+        ("GET", "localhost", "/tried/dir", "the directory"),
         ("GET", "one.test", "/dir", "the directory"),
         ("GET", "one.test", "/some/view", "no file"),
     ] {
@@ -79,10 +101,15 @@ fn an_explanation_is_what_a_server_answers() {
         connection.send(format!(
             "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\n\r\n"
         ));
-        let status = connection.receive(method).status;
+        let response = connection.receive(method);
+        let status = response.status;
         let (code, out, err) = explain(&tree, &format!("{method} http://{host}{path}"), &[]);
         assert!(out.contains(&format!("answer         {status}, from ")), "{out}");
         assert!(out.contains(words), "{out}");
+        for (rule, name) in [("/tried/*", "X-Tried"), ("*.txt", "X-Text")] {
+            let is_named = out.contains(&format!(" for `{rule}`: {name}: 1"));
+            assert_eq!(is_named, response.field(name).is_some(), "{out}");
+        }
         assert_eq!(code, i32::from(status >= 400), "{out}{err}");
         assert_eq!(err.contains("is an error"), status >= 400, "{err}");
     }

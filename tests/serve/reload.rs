@@ -64,8 +64,8 @@ const UNSEEN: [&str; 5] = [
     "max-disk-queue",
 ];
 /// Keys whose effect `access`, `tried`, `trusted`, `fields`, `limited`, `tls`, `certificates`, `listeners`, `http2`, `live`, `otlp`, `proxy`,
-/// `recorded`, `request_id`, `uploads`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
-const ELSEWHERE: [&str; 34] = [
+/// `recorded`, `representations`, `request_id`, `uploads`, `versions` and unit tests look at: certificates change with a reload, listeners at the next start.
+const ELSEWHERE: [&str; 35] = [
     "replay",
     "replay-delays",
     "versions",
@@ -85,6 +85,7 @@ const ELSEWHERE: [&str; 34] = [
     "trusted",
     "trusted-field",
     "cors",
+    "compress-except",
     "security-headers",
     "limit",
     "log-template",

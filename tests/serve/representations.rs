@@ -273,6 +273,48 @@ fn siblings_are_served_in_place_of_a_file(strategy: Strategy) {
     assert_eq!(answer.field("Content-Encoding"), None);
 }
 
+fn some_paths_are_sent_uncompressed(strategy: Strategy) {
+    let long = "Weirs regulate flows. ".repeat(200);
+    let tree = Tree::with(&[
+        ("site/long.txt", long.as_str()),
+        ("site/api/long.txt", long.as_str()),
+        ("site/api/made.js", "let plain = 1;"),
+        ("site/api/made.js.br", "sibling"),
+    ]);
+    let configure = |except: &str| {
+        let text = format!("root = 'site'\nlisting = true\nadapt = 'off'\ncompress-except = {except}\n");
+        tree.write("weir.toml", text)
+    };
+    let file = configure("['/api/*', '*.csv']");
+    let server = Launch::new(strategy)
+        .args(["--config".as_ref(), file.as_os_str()])
+        .start();
+    // Whether there is a coding, and whether a cache has to expect one.
+    let coded = |path: &str| {
+        let fields = [("Accept-Encoding", "gzip, br")];
+        let answer = server.connect().request("GET", path, &fields);
+        assert_eq!(answer.status, 200, "{path}");
+        let vary = answer.field("Vary").unwrap_or_default();
+        (
+            answer.field("Content-Encoding").is_some(),
+            vary.contains("Accept-Encoding"),
+        )
+    };
+    // Processes keep a file, and what is made of it, only once it has not changed for a moment.
+    eventually("a file in a coding", || {
+        (coded("/long.txt") == (true, true)).then_some(())
+    });
+    for path in ["/api/long.txt", "/api/made.js", "/api/"] {
+        assert_eq!(coded(path), (false, false), "{path}");
+    }
+    configure("'/api/long.*'");
+    server.signal("HUP");
+    eventually("a sibling", || {
+        (coded("/api/made.js") == (true, true)).then_some(())
+    });
+    assert_eq!(coded("/api/long.txt"), (false, false));
+}
+
 /// A listing of many names is a large text, which is the same twice: in HTML and in JSON.
 fn listings_are_compressed(strategy: Strategy) {
     let tree = Tree::new();
@@ -463,6 +505,7 @@ on_each_back_end!(
     too_many_parts_are_the_whole,
     if_range_decides_between_part_and_whole,
     siblings_are_served_in_place_of_a_file,
+    some_paths_are_sent_uncompressed,
     text_is_compressed_on_first_use,
     listings_are_compressed,
 );

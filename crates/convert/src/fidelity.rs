@@ -349,6 +349,47 @@ fn reasons_name_what_they_are_about() {
 }
 
 #[test]
+fn locations_without_compression_are_exceptions() {
+    let text = "server {\nlisten 80;\nroot /srv/www;\ngzip on;\n\
+                location / { index main.html; }\n\
+                location /raw/ {\ngzip off;\n}\n\
+                location = /one.html {\ngzip off;\n}\n\
+                location ~ \\.(csv|tsv)$ {\ngzip off;\n}\n\
+                location ^~ /app/ {\ngzip off;\n}\n\
+                location /app/open/ { expires 1h; }\n\
+                location /deep/ {\ngzip off;\nlocation /deep/er/ { expires 1h; }\n}\n\
+                location ~ \\.php$ { fastcgi_pass unix:/run/php.sock; }\n\
+                }\n\
+                server {\nlisten 80;\nserver_name b.test;\nroot /srv/b;\ngzip on;\ngzip_static on;\n\
+                location /raw/ {\ngzip off;\n}\n\
+                }\n\
+                server {\nlisten 80;\nserver_name c.test;\nroot /srv/c;\ngzip on;\n}\n";
+    let found = converted(Dialect::Nginx, text);
+    for (name, line) in [
+        (
+            None,
+            "compress-except = [\"/one.html\", \"*.csv\", \"*.tsv\", \"/raw/*\"]\n",
+        ),
+        (Some("b.test"), "compress-except = [\"/raw/*\"]\n"),
+        (Some("c.test"), "compress-except = []\n"),
+    ] {
+        assert!(site(&found, name).contains(line), "{name:?}: {}", found.toml);
+    }
+    check_fates(
+        &found,
+        &[
+            (7, "carried", ""),
+            (10, "carried", ""),
+            (13, "carried", ""),
+            // Another location answers a part of its paths.
+            (16, "missing", "one `gzip` for each host"),
+            (20, "missing", "one `gzip` for each host"),
+            (32, "changed", "no siblings"),
+        ],
+    );
+}
+
+#[test]
 fn each_host_has_its_own_log() {
     let text = "log_format short '$remote_addr $status';\naccess_log /l/all.log;\n\
                 server { listen 80; server_name a.test; root /a; }\n\

@@ -149,6 +149,8 @@ pub(crate) struct Site {
     pub(crate) listing: Option<bool>,
     pub(crate) compress: Option<bool>,
     pub(crate) precompressed: Option<bool>,
+    /// Patterns of paths that are sent uncompressed.
+    pub(crate) uncompressed: Vec<String>,
     pub(crate) spa: Option<String>,
     pub(crate) error_pages: Vec<(String, String)>,
     pub(crate) types: Vec<(String, String)>,

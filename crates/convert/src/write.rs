@@ -147,6 +147,11 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
         (None, Some(_)) => out.push_str("tilde = false\n"),
         _ => {}
     }
+    if !site.uncompressed.is_empty() {
+        let _ = writeln!(out, "compress-except = {}", list(&site.uncompressed));
+    } else if inherits(top.is_some_and(|top| !top.uncompressed.is_empty())) {
+        out.push_str("compress-except = []\n");
+    }
     if !site.header.is_empty() {
         let _ = writeln!(out, "header = {}", list(&site.header));
     } else if inherits(top.is_some_and(|top| !top.header.is_empty())) {

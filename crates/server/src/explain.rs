@@ -11,7 +11,7 @@ use crate::config::{
     Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, TrailingSlash, spelling,
 };
 use crate::context::{Cx, Done};
-use crate::entry::{Answer as Kind, Entry};
+use crate::entry::{Answer as Kind, Entry, Missing};
 use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
 use crate::proxy::cache::Cached;
 use crate::proxy::head::asks_for_websocket;
@@ -167,6 +167,7 @@ fn explain(
     let sender = Sender {
         peer: question.peer,
         is_secured: question.is_secured,
+        certificate: None,
         id: None,
         trace: None,
     };
@@ -209,6 +210,10 @@ fn explain(
             Verdict::Answered(_) | Verdict::Unanswered(_) => {
                 ("the server of `auth` cannot be asked".to_owned(), true)
             }
+            Verdict::Uncertified => (
+                "a client certificate is needed, and explained requests have none: 403".to_owned(),
+                true,
+            ),
             Verdict::Challenge(_) => ("a password is needed".to_owned(), true),
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),
@@ -325,7 +330,7 @@ fn explain(
         }
         _ => None,
     };
-    let of_file = found.as_ref().map_or(&spelled, |(path, _)| path);
+    let of_file = found.as_ref().map_or(&spelled, |found| &found.file);
     if source.is_none()
         && !handled
         && state.recorded.is_none()
@@ -344,8 +349,16 @@ fn explain(
             fields: Vec::new(),
         };
     };
-    let is_for = |rule: &HeaderRule| match &found {
-        Some((path, _)) => rule.path.matches(&spelled) || rule.path.matches(path),
+    let has_content = source.is_none() && !handled && matches!(status, 200 | 206 | 304);
+    let fallback = match &config.spa_fallback {
+        Some(page) if found.is_none() && has_content => {
+            spelling(page.as_bytes()).map(|page| LookedUp::of(cx, site, config, page))
+        }
+        _ => None,
+    };
+    let sent = found.as_ref().or(fallback.as_ref()).filter(|_| has_content);
+    let is_for = |rule: &HeaderRule| match sent {
+        Some(looked_up) => looked_up.has(rule, &spelled),
         None => rule.always && !handled && rule.path.matches(&spelled),
     };
     {
@@ -372,8 +385,8 @@ fn explain(
         (_, 301) if tries.is_some_and(|(_, rule)| rule.trailing_slash != TrailingSlash::Keep) => {
             "`trailing-slash` of the rule in `try-files`".to_owned()
         }
-        (Some((_, what)), 200..400) => what.clone(),
-        (None, 200) if config.spa_fallback.is_some() && head.method != Method::Options => {
+        (Some(looked_up), 200..400) => looked_up.text.clone(),
+        (None, 200 | 206 | 304) if fallback.is_some() => {
             let page = config.spa_fallback.as_deref().unwrap_or_default();
             say(
                 "spa-fallback",
@@ -492,51 +505,91 @@ fn host(whole: &Config, site: usize, config: &Config) -> String {
     }
 }
 
-/// The path, as it is spelled, and the description of what a lookup of `raw` finds.
+/// What answers a request: a file, a listing, or the redirect of a directory.
+struct LookedUp {
+    /// The path that was looked up, in normalized spelling.
+    path: Vec<u8>,
+    /// The path of the file; of a directory with an index, that of the index.
+    file: Vec<u8>,
+    /// What it is, in words.
+    text: String,
+}
+
+impl LookedUp {
+    /// The file at a path for which there is one.
+    fn of(cx: &mut Cx, site: usize, config: &Config, path: Vec<u8>) -> LookedUp {
+        let mut pages = config.index_of(&path).iter().map(|name| {
+            let mut page = path.clone();
+            crate::path::encode(name.as_bytes(), &mut page);
+            page
+        });
+        let is_page = |page: &Vec<u8>| {
+            look_up(cx, site, page).is_some_and(|entry| matches!(entry.answer, Kind::Resource(_)))
+        };
+        let page = match path.ends_with(b"/") {
+            true => pages.find(is_page),
+            false => None,
+        };
+        let file = page.unwrap_or_else(|| path.clone());
+        let text = format!("the file `{}`", file.escape_ascii());
+        LookedUp { path, file, text }
+    }
+
+    /// A directory, which has no file.
+    fn directory(path: Vec<u8>, text: &str) -> LookedUp {
+        LookedUp {
+            file: path.clone(),
+            path,
+            text: text.to_owned(),
+        }
+    }
+
+    /// Whether the rule is for an answer with this content to a request for `asked`: as [`crate::filter`] decides for rules
+    /// without conditions, and [`crate::conditional`] for those with conditions.
+    fn has(&self, rule: &HeaderRule, asked: &[u8]) -> bool {
+        let path: &[u8] = match rule.conditions.is_empty() {
+            true => &self.path,
+            false => asked,
+        };
+        rule.path.matches(path) || rule.path.matches(&self.file)
+    }
+}
+
+/// What a lookup of `raw` finds: the path itself, or the first file of the rule in `try-files` that applies.
 fn file(
     cx: &mut Cx,
     (site, facts): (usize, Facts<'_, '_, '_>),
     raw: &[u8],
     config: &Config,
-) -> Option<(Vec<u8>, String)> {
+) -> Option<LookedUp> {
     let spelled = spelling(raw)?;
-    let mut found = look_up(cx, site, raw)?;
-    if matches!(found.answer, Kind::Missing(_) | Kind::Redirect(_))
-        && let Some(rule) = config.try_files.iter().find(|rule| rule.applies(&spelled, facts))
-        && rule.tries(&spelled)
-    {
-        for path in rule.all(&spelled) {
-            found = look_up(cx, site, &path)?;
-            if let Kind::Resource(_) = found.answer {
-                let text = format!("the file `{}`", path.escape_ascii());
-                return Some((path, text));
+    let mut rules = config.try_files.iter();
+    let rule = rules.find(|rule| rule.applies(&spelled, facts));
+    let mut tried: Vec<(Vec<u8>, bool)> = Vec::new();
+    if let Some(rule) = rule.filter(|rule| rule.tries(&spelled)) {
+        let files = (0..rule.files.len()).filter_map(|at| Some((rule.file(at, &spelled)?, rule.is_path(at))));
+        tried.extend(files);
+    }
+    if tried.is_empty() {
+        tried.push((spelled, true));
+    }
+    let removes_slash = rule.is_some_and(|rule| rule.trailing_slash == TrailingSlash::Remove);
+    for (path, is_path) in tried {
+        let entry = look_up(cx, site, &path)?;
+        match &entry.answer {
+            Kind::Resource(_) => return Some(LookedUp::of(cx, site, config, path)),
+            Kind::Listing(_) => return Some(LookedUp::directory(path, "the listing of the directory")),
+            Kind::Redirect(_) if is_path && !removes_slash => {
+                return Some(LookedUp::directory(
+                    path,
+                    "the directory, whose path ends with a slash",
+                ));
             }
+            Kind::Redirect(_) | Kind::Missing(Missing::NotFound) => {}
+            Kind::Missing(_) => return None,
         }
-        found = look_up(cx, site, raw)?;
     }
-    let shown = |path: &[u8]| format!("the file `{}`", path.escape_ascii());
-    match &found.answer {
-        Kind::Resource(_) if spelled.ends_with(b"/") => {
-            let mut pages = config.index_of(&spelled).iter().map(|name| {
-                let mut page = spelled.clone();
-                crate::path::encode(name.as_bytes(), &mut page);
-                page
-            });
-            let is_page = |page: &Vec<u8>| {
-                look_up(cx, site, page).is_some_and(|entry| matches!(entry.answer, Kind::Resource(_)))
-            };
-            let page = pages.find(is_page)?;
-            let text = shown(&page);
-            Some((page, text))
-        }
-        Kind::Resource(_) => {
-            let text = shown(&spelled);
-            Some((spelled, text))
-        }
-        Kind::Listing(_) => Some((spelled, "the listing of the directory".to_owned())),
-        Kind::Redirect(_) => Some((spelled, "the directory, whose path ends with a slash".to_owned())),
-        Kind::Missing(_) => None,
-    }
+    None
 }
 
 fn look_up(cx: &mut Cx, site: usize, path: &[u8]) -> Option<Arc<Entry>> {
@@ -743,7 +796,13 @@ mod tests {
                 "the access rule",
                 "host access access",
             ),
-            ("GET", "/view", Some(200), "`/app.html`", "host spa-fallback"),
+            (
+                "GET",
+                "/view",
+                Some(200),
+                "`/app.html`",
+                "host header-rule spa-fallback",
+            ),
             ("GET", "/none.css", Some(404), "no file", "host error-pages"),
             ("DELETE", "/", Some(405), "no file", "host"),
             ("OPTIONS", "/", Some(204), "methods", "host"),
@@ -779,6 +838,47 @@ mod tests {
         }
         let explanation = explained(&server, "GET", "/old/a?b", false);
         assert!(explanation.fields.contains(&"Location: /new/a?b".to_owned()));
+    }
+
+    #[test]
+    fn a_header_rule_is_named_if_its_lines_are_sent() {
+        let server = server(
+            "spa-fallback = '/app.html'\n\
+             [[try-files]]\npath = '/t/*'\nfiles = ['/digits.bin']\n\
+             [[try-files]]\npath = '/index.html'\nfiles = ['/digits.bin']\n\
+             [[try-files]]\npath = '/d*'\nfiles = ['$path', '$path.bin']\n\
+             [[header-rule]]\npath = '/dir*'\nheader = ['R-Dir: 1']\n\
+             [[header-rule]]\npath = '/dir'\nheader = ['R-Always: 1']\nalways = true\n\
+             [[header-rule]]\npath = '/t/*'\nheader = ['R-Asked: 1']\n\
+             [[header-rule]]\npath = '*.html'\nheader = ['R-Page: 1']\n\
+             [[header-rule]]\npath = '*.bin'\nheader = ['R-File: 1']\n\
+             [[header-rule]]\npath = '/view'\nheader = ['R-View: 1']\nalways = true\n\
+             [[header-rule]]\npath = '/t/*'\nheader = ['R-If: 1']\nif = 'method GET'\n",
+        );
+        for (target, status, lines) in [
+            // Not the rules for files: the redirect has no content.
+            ("/dir", 301, "R-Always: 1"),
+            ("/dir/", 200, "R-Dir: 1; R-Page: 1"),
+            // Not the rules for the path of the request: another file is sent.
+            ("/t/x", 200, "R-File: 1; R-If: 1"),
+            ("/index.html", 200, "R-File: 1"),
+            ("/", 200, "R-Page: 1"),
+            ("/digits", 200, "R-File: 1"),
+            ("/digits.bin", 200, "R-File: 1"),
+            ("/view", 200, "R-Page: 1"),
+            ("/none.css", 404, ""),
+        ] {
+            let found = explained(&server, "GET", target, false);
+            let steps = found.steps.iter().filter(|step| step.subject == "header-rule");
+            let named: Vec<&str> = steps
+                .map(|step| step.text.rsplit("`: ").next().unwrap_or_default())
+                .collect();
+            let sent = found.fields.iter().filter(|line| line.starts_with("R-"));
+            let sent: Vec<&str> = sent.map(String::as_str).collect();
+            assert_eq!(found.status, Some(status), "{target}: {found:?}");
+            assert_eq!(named.join("; "), lines, "{target}: {found:?}");
+            assert_eq!(sent.join("; "), lines, "{target}: {found:?}");
+        }
     }
 
     #[test]

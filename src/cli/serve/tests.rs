@@ -75,6 +75,8 @@ fn flags_take_the_values_the_file_takes() {
         "site",
         "--header",
         "X-Frame-Options: DENY",
+        "--compress-except",
+        "/api/*,*.csv",
     ])
     .expect("valid flags");
     let file = Config::from_toml(
@@ -82,7 +84,7 @@ fn flags_take_the_values_the_file_takes() {
          cache-policy = 'lru'\ncache-size = '1.5MiB'\nlisting = true\nsymlinks = false\n\
          spa-fallback = '/index.html'\naccess-log = '-'\nlog-format = 'json'\nuser = 'www:web'\n\
          adapt = 'dry-run'\nmax-turn = '20ms'\nmemory = '200MiB'\nsend-buffer = '64K'\npacing = true\nline-rate = '20M'\nline-order = 'shared'\nrecord = 'sensors.jsonl'\nlandlock = 'root'\nseccomp = 'off'\nhttp09 = true\nidle-timeout = '1m30s'\n\
-         security-headers = 'site'\nheader = ['X-Frame-Options: DENY']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
+         security-headers = 'site'\nheader = ['X-Frame-Options: DENY']\ncompress-except = ['/api/*', '*.csv']\n[error-pages]\n404 = '/404.html'\n5xx = '/sorry.html'\n",
         "weir.toml",
     )
     .expect("a valid file");

@@ -519,6 +519,11 @@ fn inherit(mount: &mut Mount, level: &Level) {
     };
 }
 
+/// Whether a directive switches compression off.
+fn is_off(directive: &Directive) -> bool {
+    directive.name == "gzip" && directive.arg(0) == "off"
+}
+
 /// Whether a directive names the folder of a location.
 fn is_root(directive: &Directive) -> bool {
     matches!(directive.name.as_str(), "root" | "alias")
@@ -617,6 +622,14 @@ impl<'a> Own<'a> {
                     {
                         self.of_folder(directive, &inner.site, level, site, fate)
                     }
+                    () if is_off(directive) && self.answers_all_its_paths(block) => {
+                        site.uncompressed.extend(self.place.patterns.iter().cloned());
+                        let codes = |one: &Directive| matches!(one.name.as_str(), "brotli" | "zstd");
+                        match level.site.precompressed == Some(true) || self.siblings.iter().any(codes) {
+                            true => Fate::changed("Weir sends these paths in no coding, and no siblings"),
+                            false => fate,
+                        }
+                    }
                     () => Fate::missing(format!("Weir has one `{}` for each host", directive.name)),
                 }
             }
@@ -668,6 +681,51 @@ impl<'a> Own<'a> {
             fate = fate.min(returns(directive, &from, site, &cx.variables));
         }
         fate
+    }
+
+    /// Whether all paths of the location are its own: the patterns are exact, and no other location sends files of some of
+    /// them compressed.
+    fn answers_all_its_paths(&self, block: &Directive) -> bool {
+        let is_location = |one: &&Directive| one.name == "location";
+        // In another location, those outside of it may be stronger.
+        let is_of_server = |one: &Directive| matches!(one.name.as_str(), "listen" | "server_name");
+        let Place {
+            patterns,
+            differs,
+            any_case,
+            is_for_missing,
+            ..
+        } = self.place;
+        if differs.is_some()
+            || *any_case
+            || *is_for_missing
+            || !self.siblings.iter().any(is_of_server)
+            || block.inner().iter().any(|one| is_location(&one))
+        {
+            return false;
+        }
+        let rank = Place::of(block).rank();
+        let takes = |one: &Directive| {
+            let other = Place::of(one);
+            let ends =
+                |inner: &Directive| is_off(inner) || inner.name == "return" || inner.name.ends_with("_pass");
+            if other.name.is_some() || other.is_hidden || one.inner().iter().any(ends) {
+                return false;
+            }
+            let is_stronger = other.rank() <= rank;
+            // A longer prefix is also stronger than a shorter one with `^~`.
+            let is_longer = |own: &str, path: &str| other.prefix.is_some() && covers(own, path);
+            let meets = |path: &String| {
+                let mut own = patterns.iter();
+                own.any(|own| (is_stronger && overlaps(own, path)) || is_longer(own, path))
+            };
+            match other.patterns.is_empty() {
+                true => is_stronger,
+                false => other.patterns.iter().any(meets),
+            }
+        };
+        let others = self.siblings.iter().filter(is_location);
+        !others.filter(|one| !core::ptr::eq(*one, block)).any(takes)
     }
 
     /// Puts the index or the listing of the location into its mount. A location without one gets a mount of the root

@@ -98,6 +98,8 @@ pub(crate) struct Sender<'a> {
     pub(crate) peer: std::net::IpAddr,
     /// Whether the client used https.
     pub(crate) is_secured: bool,
+    /// Whom its certificate names; `None`: it has shown none.
+    pub(crate) certificate: Option<&'a str>,
     /// Id of the request, if requests have ids.
     pub(crate) id: Option<&'a RequestId>,
     /// Its part in its trace, if requests are traced.

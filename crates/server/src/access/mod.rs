@@ -1,12 +1,13 @@
-//! Decides whether a client may have what it requests: by its network, by its password (RFC 7617), and by the decision of
-//! another server.
+//! Decides whether a client may have what it requests: by its network, by its certificate, by its password (RFC 7617), and by
+//! the decision of another server.
 //!
 //! ```text
-//!   request ─▶ paths that could answer it ─▶ first rule that covers each ─┬─ admitted ──▶ Open
-//!                                                                         ├─ network ───▶ Refused (403)
-//!                                                                         ├─ password ──▶ Challenge (401)
-//!                                                                         ├─ server ────▶ Answered, Unanswered
-//!                                                                         └─ not known ─▶ Check, a job ─▶ ask again
+//!   request ─▶ paths that could answer it ─▶ first rule that covers each ─┬─ admitted ────▶ Open
+//!                                                                         ├─ network ─────▶ Refused (403)
+//!                                                                         ├─ certificate ─▶ Uncertified (403)
+//!                                                                         ├─ password ────▶ Challenge (401)
+//!                                                                         ├─ server ──────▶ Answered, Unanswered
+//!                                                                         └─ not known ───▶ Check, a job ─▶ ask again
 //! ```
 //! A request must satisfy the rule of its own path and of each file that a lookup of this path could choose, so another
 //! spelling or an index does not avoid a rule. This file knows neither sessions nor answers; [`users`] knows passwords, and
@@ -103,6 +104,8 @@ pub(crate) enum Verdict {
     Open(Admitted),
     /// The client's network is not admitted; it gets this status.
     Refused(Status),
+    /// The client has shown no certificate that is admitted: 403.
+    Uncertified,
     /// The client must name a user and the right password, for the rule at this index.
     Challenge(u16),
     /// A server that was asked does not admit it: the client gets this answer.
@@ -384,11 +387,14 @@ impl Gates {
                 authority,
             } = &gate.rules[at];
             let is_near = access.admits(peer);
-            let asks_more = users.is_some() || authority.is_some();
+            let asks_more = users.is_some() || authority.is_some() || access.certificate.is_needed();
             match (access.satisfy, is_near, asks_more) {
                 (_, true, false) | (Satisfy::Any, true, _) => continue,
                 (_, false, false) | (Satisfy::All, false, _) => return Verdict::Refused(access.refusal()),
                 (Satisfy::Any, false, true) | (Satisfy::All, true, true) => {}
+            }
+            if !access.certificate.admits(sender.certificate) {
+                return Verdict::Uncertified;
             }
             if let Some((file, users)) = users {
                 let challenge = Verdict::Challenge(u16::try_from(at).unwrap_or(u16::MAX));

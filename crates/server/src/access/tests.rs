@@ -59,6 +59,7 @@ fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong:
     let sender = Sender {
         peer: peer.parse().unwrap(),
         is_secured: false,
+        certificate: None,
         id: None,
         trace: None,
     };
@@ -82,6 +83,7 @@ fn word(world: &World, path: &str, authorization: &[&[u8]], peer: &str) -> &'sta
         Verdict::Refused(Status::FORBIDDEN) => "403",
         Verdict::Refused(Status::GONE) => "410",
         Verdict::Refused(status) => panic!("{status}"),
+        Verdict::Uncertified => "uncertified",
         Verdict::Challenge(_) => "401",
         Verdict::Check(_) => "check",
         Verdict::Busy => "503",
@@ -341,6 +343,58 @@ fn answers_to_a_ca_are_exempt_and_files_beside_them_are_not() {
 }
 
 #[test]
+fn a_certificate_is_needed_where_a_rule_says_so() {
+    let world = world(
+        "[[access]]\npath = '/any/*'\ncertificate = true\n\
+         [[access]]\npath = '/ann/*'\ncertificate = ['Ann', 'Eve']\n\
+         [[access]]\npath = '/near/*'\ncertificate = true\nallow = '192.0.2.0/24'\nstatus = 410\n\
+         [[access]]\npath = '/either/*'\ncertificate = 'Ann'\nallow = '192.0.2.0/24'\nsatisfy = 'any'\n\
+         [[access]]\npath = '/both/*'\ncertificate = 'Ann'\nUSERS\n",
+    );
+    let lines: [Line<'_>; 0] = [];
+    let ask = |path: &str, peer: &str, certificate: Option<&str>| {
+        let head = RequestHead {
+            method: Method::Get,
+            method_name: "GET",
+            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
+            target_raw: path.as_bytes(),
+            protocol: Protocol::Http11,
+            fields: Fields::new(&lines),
+        };
+        let sender = Sender {
+            peer: peer.parse().unwrap(),
+            is_secured: certificate.is_some(),
+            certificate,
+            id: None,
+            trace: None,
+        };
+        match world.gates.verdict(0, &head, sender, &Known::default()) {
+            // The answer depends on the client, whether it is admitted or not.
+            Verdict::Open(Admitted { is_ruled: true, .. }) => "open",
+            Verdict::Open(_) => "free",
+            Verdict::Uncertified => "uncertified",
+            Verdict::Refused(_) => "refused",
+            Verdict::Challenge(_) => "401",
+            other => panic!("{other:?}"),
+        }
+    };
+    for (path, peer, [none, ann, bob]) in [
+        ("/", NEAR, ["free", "free", "free"]),
+        ("/any/x", NEAR, ["uncertified", "open", "open"]),
+        ("/%61ny/x", NEAR, ["uncertified", "open", "open"]),
+        ("/ann/x", NEAR, ["uncertified", "open", "uncertified"]),
+        ("/near/x", NEAR, ["uncertified", "open", "open"]),
+        ("/near/x", FAR, ["refused", "refused", "refused"]),
+        ("/either/x", NEAR, ["open", "open", "open"]),
+        ("/either/x", FAR, ["uncertified", "open", "uncertified"]),
+        ("/both/x", NEAR, ["uncertified", "401", "uncertified"]),
+    ] {
+        let found = [None, Some("Ann"), Some("Bob")].map(|name| ask(path, peer, name));
+        assert_eq!(found, [none, ann, bob], "{path} {peer}");
+    }
+}
+
+#[test]
 fn another_server_decides_behind_network_and_password() {
     let text = "[[access]]\npath = '/a'\nauth = 'http://192.0.2.9:1/v'\ncopy = ['Remote-User', 'Authorization']\n\
                 deny = '198.51.100.0/24'\nUSERS\n[[access]]\npath = '/b'\nauth = 'http://192.0.2.9:1/v'\n\
@@ -362,6 +416,7 @@ fn another_server_decides_behind_network_and_password() {
         let sender = Sender {
             peer: peer.parse().unwrap(),
             is_secured: true,
+            certificate: None,
             id: None,
             trace: None,
         };

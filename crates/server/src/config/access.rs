@@ -1,4 +1,5 @@
-//! Access rules: which clients may request which paths, by network, by password and by the decision of another server.
+//! Access rules: which clients may request which paths, by network, by client certificate, by password and by the decision of
+//! another server.
 //!
 //! Decides what a rule says and which clients its networks admit. Files with passwords are read elsewhere, and other servers
 //! are asked elsewhere.
@@ -23,6 +24,9 @@ const RULES_MAX: usize = 1_000;
 
 /// Maximum number of networks of a rule.
 const NETWORKS_MAX: usize = 10_000;
+
+/// Maximum number of names in `certificate`: that of the client is compared with each of them.
+const CERTIFICATES_MAX: usize = 1_000;
 
 /// Maximum number of names in `copy`: the fields of a request are compared with each of them.
 const COPIES_MAX: usize = 32;
@@ -64,6 +68,9 @@ pub struct Access {
     pub deny: Vec<Network>,
     /// Status for clients whose network is not admitted: one of [`REFUSALS`]. `None`: 403.
     pub status: Option<u16>,
+    /// The client certificate that a request needs.
+    #[serde(default)]
+    pub certificate: ClientCertificate,
     /// File with users and their hashed passwords. `None`: no password is needed.
     pub htpasswd: Option<PathBuf>,
     /// Name of the protected area, which browsers show (RFC 9110 section 11.5).
@@ -109,11 +116,60 @@ fn auth<'de, D: Deserializer<'de>>(d: D) -> Result<Option<AuthUrl>, D::Error> {
     text.parse().map(Some).map_err(de::Error::custom)
 }
 
+/// Which client certificates a rule admits: `true`, a name or a list of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// None is needed.
+    #[default]
+    Unneeded,
+    /// Any that names somebody and that a listener has accepted.
+    Any,
+    /// One with one of these names.
+    Named(Vec<String>),
+}
+
+impl ClientCertificate {
+    /// Whether a request needs one.
+    pub(crate) fn is_needed(&self) -> bool {
+        *self != ClientCertificate::Unneeded
+    }
+
+    /// Whether a client is admitted whose certificate has this name; `None`: it has shown none.
+    pub(crate) fn admits(&self, name: Option<&str>) -> bool {
+        match self {
+            ClientCertificate::Unneeded => true,
+            ClientCertificate::Any => name.is_some(),
+            ClientCertificate::Named(names) => names.iter().any(|known| Some(known.as_str()) == name),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ClientCertificate {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ClientCertificate, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Any(bool),
+            One(String),
+            Several(Vec<String>),
+        }
+        match Written::deserialize(d) {
+            Ok(Written::Any(false)) => Ok(ClientCertificate::Unneeded),
+            Ok(Written::Any(true)) => Ok(ClientCertificate::Any),
+            Ok(Written::One(name)) => Ok(ClientCertificate::Named(vec![name])),
+            Ok(Written::Several(names)) => Ok(ClientCertificate::Named(names)),
+            Err(_) => Err(de::Error::custom(
+                "this is no client certificate; write true for any, or the names of clients, as in [\"Ann\", \"Bob\"]",
+            )),
+        }
+    }
+}
+
 units::words! {
     /// Which conditions of a rule a client must meet.
     #[derive(Default)]
     pub enum Satisfy {
-        /// Its network is admitted, its password is correct, and the server that is asked agrees.
+        /// Its network is admitted, its certificate and password are correct, and the server that is asked agrees.
         #[default]
         All = "all",
         /// Its network is admitted, or all other conditions are met.
@@ -278,11 +334,11 @@ impl Access {
         let Access {
             path, allow, deny, ..
         } = self;
-        let is_open = self.htpasswd.is_none() && self.auth.is_none();
+        let is_open = self.htpasswd.is_none() && self.auth.is_none() && !self.certificate.is_needed();
         if allow.is_empty() && deny.is_empty() && is_open {
             return Err(format!(
-                "the rule for `{path}` sets no requirement; set `allow`, `deny`, `htpasswd` or `auth`; `allow = \"all\"` admits \
-                 everyone"
+                "the rule for `{path}` sets no requirement; set `allow`, `deny`, `certificate`, `htpasswd` or `auth`; \
+                 `allow = \"all\"` admits everyone"
             ));
         }
         if let Some(status) = self.status {
@@ -294,6 +350,19 @@ impl Access {
             if allow.is_empty() && deny.is_empty() {
                 return Err(format!(
                     "the rule for `{path}` has a `status` and refuses no network; set `deny = \"all\"`, or `allow`"
+                ));
+            }
+        }
+        if let ClientCertificate::Named(names) = &self.certificate {
+            if names.is_empty() || names.iter().any(String::is_empty) {
+                return Err(format!(
+                    "`certificate` of the rule for `{path}` has no name; write the names of clients, or true for every certificate"
+                ));
+            }
+            if names.len() > CERTIFICATES_MAX {
+                return Err(format!(
+                    "`certificate` of the rule for `{path}` has more than {CERTIFICATES_MAX} names; remove some, or write true \
+                     and name an authority of these clients alone in `client-ca`"
                 ));
             }
         }
@@ -315,7 +384,8 @@ impl Access {
         }
         if self.satisfy == Satisfy::Any && (is_open || allow.is_empty()) {
             return Err(format!(
-                "the rule for `{path}` has nothing to choose from; `satisfy = \"any\"` needs `allow`, and `htpasswd` or `auth`"
+                "the rule for `{path}` has nothing to choose from; `satisfy = \"any\"` needs `allow`, and `certificate`, \
+                 `htpasswd` or `auth`"
             ));
         }
         let is_plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'"' && b != b'\\';
@@ -520,6 +590,40 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_any_or_has_a_name() {
+        for (key, [none, ann, bob]) in [
+            ("", [true, true, true]),
+            ("certificate = false", [true, true, true]),
+            ("certificate = true", [false, true, true]),
+            ("certificate = 'Ann'", [false, true, false]),
+            ("certificate = ['Bob', 'Ann']", [false, true, true]),
+            ("certificate = ['ann', 'Bo', 'Bobby']", [false, false, false]),
+        ] {
+            let rule = read(&format!("path = '/a'\nallow = 'all'\n{key}")).unwrap();
+            assert_eq!(rule.validate(), Ok(()));
+            let admits = |name| rule.certificate.admits(name);
+            assert_eq!(
+                [admits(None), admits(Some("Ann")), admits(Some("Bob"))],
+                [none, ann, bob],
+                "{key}"
+            );
+        }
+        for text in ["certificate = 1", "certificate = [true]"] {
+            let why = read(text).unwrap_err();
+            assert!(why.contains("write true for any"), "{why}");
+        }
+        let names = |count: usize| ClientCertificate::Named(vec!["Ann".to_owned(); count]);
+        let rule = read("certificate = true").unwrap();
+        for (count, is_valid) in [(CERTIFICATES_MAX, true), (CERTIFICATES_MAX + 1, false)] {
+            let rule = Access {
+                certificate: names(count),
+                ..rule.clone()
+            };
+            assert_eq!(rule.validate().is_ok(), is_valid, "{count}");
+        }
+    }
+
+    #[test]
     fn a_refusal_has_the_status_of_the_rule() {
         for (said, status) in [
             ("", 403),
@@ -572,6 +676,14 @@ mod tests {
         for (text, advice) in [
             ("path = '/a'", "no requirement"),
             ("path = '/a'\nallow = []", "no requirement"),
+            ("path = '/a'\ncertificate = false", "no requirement"),
+            ("path = '/a'\ncertificate = []", "has no name"),
+            ("path = '/a'\ncertificate = ''", "has no name"),
+            ("path = '/a'\ncertificate = true\nsatisfy = 'any'", "`allow`"),
+            (
+                "path = '/a'\ncertificate = true\nstatus = 404",
+                "refuses no network",
+            ),
             (
                 "path = '/a'\nallow = '::1'\ndeny = ['::1']",
                 "allows and denies `::1/128`",

@@ -4,6 +4,7 @@
 
 use super::mount;
 use super::own::{self, Own};
+use super::pattern::{self, PathPattern};
 use super::proxy::Proxy;
 use super::redirect::Redirect;
 use super::tilde::Tilde;
@@ -116,6 +117,9 @@ pub struct Host {
     pub compress: Option<bool>,
     /// See [`Config::precompressed`].
     pub precompressed: Option<bool>,
+    /// See [`Config::compress_except`].
+    #[serde(default, deserialize_with = "pattern::some_several")]
+    pub compress_except: Option<Vec<PathPattern>>,
     /// See [`Config::early_hints`].
     pub early_hints: Option<bool>,
     /// See [`Config::types`]; replaces the table of the top level as a whole.
@@ -241,6 +245,7 @@ impl Host {
             symlinks,
             compress,
             precompressed,
+            compress_except,
             early_hints,
             types,
             error_pages,

@@ -286,6 +286,29 @@ impl Config {
         Ok(())
     }
 
+    /// Checks that clients are asked for the certificates that access rules need, once flags and environment were read.
+    ///
+    /// # Errors
+    /// The key that is missing.
+    pub fn validate_certificates(&self) -> Result<(), ConfigError> {
+        let Some(rule) = self.access_rules().find(|rule| rule.certificate.is_needed()) else {
+            return Ok(());
+        };
+        let asks = |listener: Listener| listener.tls.is_some_and(|tls| tls.asks_clients().is_some());
+        let mut public = self.listeners().into_iter().filter(|listener| !listener.is_admin);
+        match public.any(asks) {
+            true => Ok(()),
+            false => Err(ConfigError::invalid(
+                "certificate",
+                format!(
+                    "the rule for `{}` needs client certificates, and no listener asks for them; set `client-ca` and \
+                     `client-auth = \"optional\"` in `tls` of a [[listener]], or --tls-client-ca and --tls-client-auth optional",
+                    rule.path
+                ),
+            )),
+        }
+    }
+
     /// Validates that addresses whose port the system chooses can be told apart where their TLS differs.
     fn validate_chosen_ports(&self) -> Result<(), ConfigError> {
         let listeners = self.listeners();
@@ -412,6 +435,45 @@ mod tests {
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(wanted), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn certificates_of_access_rules_must_be_asked_for() {
+        let rule = "[[access]]\npath = '/a/*'\ncertificate = true\n";
+        let of_host = "[[host]]\nnames = ['a']\naccess = [{ path = '/a/*', certificate = 'Ann' }]\n";
+        let tls =
+            |more: &str| format!("[[listener]]\naddress = ':1'\ntls = {{ cert = 'c', key = 'k'{more} }}\n");
+        for (text, is_valid) in [
+            (String::new(), true),
+            (tls(""), true),
+            (rule.to_owned(), false),
+            (of_host.to_owned(), false),
+            (format!("{}{rule}", tls("")), false),
+            (
+                format!("{}{rule}", tls(", client-ca = 'a', client-auth = 'off'")),
+                false,
+            ),
+            (format!("{}{rule}", tls(", client-ca = 'a'")), true),
+            (
+                format!("{}{of_host}", tls(", client-ca = 'a', client-auth = 'optional'")),
+                true,
+            ),
+            (
+                format!(
+                    "tls-cert = 'c'\ntls-key = 'k'\ntls-client-ca = 'a'\ntls-client-auth = 'optional'\n{rule}"
+                ),
+                true,
+            ),
+            (
+                format!("[admin]\nlisten = ':2'\ntls = {{ cert = 'c', key = 'k', client-ca = 'a' }}\n{rule}"),
+                false,
+            ),
+        ] {
+            let found = read(&text).expect(&text).validate_certificates();
+            let why = found.err().map(|error| error.to_string());
+            assert_eq!(why.is_none(), is_valid, "{text}: {why:?}");
+            assert!(why.is_none_or(|why| why.contains("`/a/*`") && why.contains("`client-ca`")));
         }
     }
 

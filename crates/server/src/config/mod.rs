@@ -65,7 +65,7 @@ mod versions;
 
 pub use self::otlp::{Otlp, OtlpCompression, OtlpEndpoint, Parents, SampledBy, Share};
 pub(crate) use crate::path::spelling;
-pub use access::{Access, Network, Satisfy};
+pub use access::{Access, ClientCertificate, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
 pub use behavior::{
@@ -250,6 +250,9 @@ pub struct Config {
     pub compress: bool,
     /// Whether precompressed siblings (`.br`, `.zst`, `.gz`) are served in place of a file.
     pub precompressed: bool,
+    /// Paths whose files and listings are sent uncompressed, whatever `compress` and `precompressed` say.
+    #[serde(deserialize_with = "pattern::several")]
+    pub compress_except: Vec<PathPattern>,
     /// Whether clients learn over HTTP/2 what a page embeds before the page is ready (103, RFC 8297).
     pub early_hints: bool,
     /// `Content-Type` by extension; overrides the built-in types.
@@ -498,6 +501,7 @@ impl Default for Config {
             symlinks: true,
             compress: true,
             precompressed: true,
+            compress_except: Vec::new(),
             early_hints: false,
             types: ContentTypes::default(),
             spa_fallback: None,

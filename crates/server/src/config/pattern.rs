@@ -211,6 +211,11 @@ pub(super) fn several<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathPattern
     )
 }
 
+/// The same, for a key that may be missing.
+pub(super) fn some_several<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<PathPattern>>, D::Error> {
+    several(d).map(Some)
+}
+
 /// Validates the key `except` of a rule for the paths of `whole`, which is the value of this key.
 ///
 /// # Errors

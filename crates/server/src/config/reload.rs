@@ -28,6 +28,7 @@ impl Config {
             && (&self.root, &self.index, &self.types) == (&other.root, &other.index, &other.types)
             && (&self.header, &self.header_rule) == (&other.header, &other.header_rule)
             && self.security_headers == other.security_headers
+            && self.compress_except == other.compress_except
             && (&self.mount, &self.tilde) == (&other.mount, &other.tilde)
             && self.scripts().eq(other.scripts())
             && self.behavior == other.behavior

@@ -497,6 +497,29 @@ fn rules_that_keep_readmes_out_belong_to_a_site_with_listings() {
     assert!(!themed.same_site(&of("listing = true\n")));
 }
 
+/// A cache that was filled before may hold what is not sent any more.
+#[test]
+fn exceptions_from_compression_belong_to_a_site() {
+    let of = |text: &str| Config::from_toml(text, "w.toml").unwrap();
+    let host = "[[host]]\nnames = ['a']\n";
+    let config = of(&format!("compress-except = ['/a/*', '*.js']\n{host}"));
+    let sites = config.sites().unwrap();
+    assert_eq!(sites[0].compress_except.len(), 2);
+    assert_eq!(sites[0].compress_except, sites[1].compress_except);
+    let config = of(&format!(
+        "compress-except = '/a/*'\n{host}compress-except = '*.js'\n"
+    ));
+    let sites = config.sites().unwrap();
+    assert_eq!(sites[1].compress_except[0].to_string(), "*.js");
+    assert!(!of("").same_site(&of("compress-except = '*.js'")));
+    assert!(of("compress-except = '*.js'").same_site(&of("compress-except = ['*.js']")));
+    let many: Vec<String> = (0..1_001).map(|n| format!("'/{n}'")).collect();
+    let text = |count: usize| format!("compress-except = [{}]", many[..count].join(","));
+    assert!(Config::from_toml(&text(1_000), "w.toml").is_ok());
+    let why = Config::from_toml(&text(1_001), "w.toml").unwrap_err();
+    assert!(why.to_string().contains("more than 1000 patterns"), "{why}");
+}
+
 /// A cache that was filled before such a rule may hold the source of scripts.
 #[test]
 fn rules_for_scripts_belong_to_a_site() {

@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for UploadPath {
 impl Access {
     /// Whether the rule keeps some clients out who cannot prove that they belong in.
     fn restricts(&self) -> bool {
-        let asks = self.htpasswd.is_some() || self.auth.is_some();
+        let asks = self.htpasswd.is_some() || self.auth.is_some() || self.certificate.is_needed();
         let lists = !self.allow.is_empty() && !self.allow.iter().any(|network| network.is_everyone());
         let denies_all = self.allow.is_empty() && self.deny.iter().any(|network| network.is_everyone());
         match self.satisfy {
@@ -130,7 +130,7 @@ impl Uploads {
                 if !rule.restricts() && !self.open {
                     return Err(format!(
                         "the access rule for `{}` admits everyone to `{path}`, where files can be changed; set `htpasswd`, \
-                         `auth` or `allow` there, or `open = true` here",
+                         `auth`, `certificate` or `allow` there, or `open = true` here",
                         rule.path
                     ));
                 }
@@ -152,7 +152,7 @@ impl Uploads {
             true => Ok(()),
             false => Err(format!(
                 "everyone could change the files of `{path}`; add a table `[[access]]` with `path = \"{path}*\"` and \
-                 `htpasswd`, `auth` or `allow`, or set `open = true`"
+                 `htpasswd`, `auth`, `certificate` or `allow`, or set `open = true`"
             )),
         }
     }
@@ -282,6 +282,7 @@ mod tests {
             (vec![], true, None),
             (vec!["path = '/dav/*'\nhtpasswd = 'u'"], false, None),
             (vec!["path = '/dav'\nhtpasswd = 'u'"], false, None),
+            (vec!["path = '/dav'\ncertificate = true"], false, None),
             (vec!["path = '/*'\nallow = '10.0.0.0/8'"], false, None),
             (vec!["path = '/*'\nauth = 'http://127.0.0.1:1'"], false, None),
             (vec!["path = '/dav/*'\ndeny = 'all'"], false, None),

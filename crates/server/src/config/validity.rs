@@ -1,7 +1,7 @@
 //! Which values of a configuration are valid together, and the bounds of those that have no type of their own.
 
 use super::{Config, ConfigError, Http3, LineOrder, LogFormat, LogTemplate};
-use super::{access, cors, limit, mount, redirect, trusted, try_files, uploads, values};
+use super::{access, cors, limit, mount, pattern, redirect, trusted, try_files, uploads, values};
 use runtime::shaping::Shaping;
 use units::{Bytes, Duration};
 
@@ -169,6 +169,12 @@ impl Config {
             return Err(ConfigError::invalid(
                 "index",
                 "an index is a file name without `/`, as in \"index.html\"",
+            ));
+        }
+        if self.compress_except.len() > pattern::EXCEPTIONS_MAX {
+            return Err(ConfigError::invalid(
+                "compress-except",
+                format!("more than {} patterns; combine some", pattern::EXCEPTIONS_MAX),
             ));
         }
         self.behavior.validate()?;

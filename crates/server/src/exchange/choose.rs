@@ -188,6 +188,7 @@ impl Exchange {
                     return Step::Wait(work, None);
                 }
                 Verdict::Refused(status) => start = Start::Failure(Failure::of(status)),
+                Verdict::Uncertified => start = Start::Failure(Failure::of(Status::FORBIDDEN)),
                 Verdict::Challenge(rule) => start = Start::Failure(Failure::unauthorized(rule)),
                 Verdict::Busy => start = Start::Failure(Failure::BEHIND),
                 Verdict::Malformed => start = Start::Failure(Failure::TARGET),
@@ -407,6 +408,7 @@ impl Exchange {
         Sender {
             peer: self.peer,
             is_secured: self.way.is_secured,
+            certificate: self.certificate.as_deref(),
             id: self.id.as_ref(),
             trace: self.trace.as_deref(),
         }

@@ -92,6 +92,8 @@ pub(crate) struct Way {
 pub(crate) struct Exchange {
     /// Address of the client.
     peer: IpAddr,
+    /// Whom the client's certificate names, if access rules may ask.
+    certificate: Option<Arc<str>>,
     way: Way,
     /// Arrival of the first byte of the request.
     started: Instant,
@@ -140,6 +142,7 @@ impl Exchange {
     pub(crate) fn new(peer: IpAddr, way: Way, started: Instant) -> Exchange {
         Exchange {
             peer,
+            certificate: None,
             way,
             started,
             slot: Slot::NONE,
@@ -163,6 +166,12 @@ impl Exchange {
     #[inline]
     pub(crate) fn identified(self, id: Option<RequestId>) -> Exchange {
         Exchange { id, ..self }
+    }
+
+    /// With the name in the client's certificate.
+    #[inline]
+    pub(crate) fn certified(self, certificate: Option<Arc<str>>) -> Exchange {
+        Exchange { certificate, ..self }
     }
 
     /// With the part of the request in its trace.

@@ -46,7 +46,7 @@ struct More {
     /// The address's state in the request rate limit, if there is one.
     pace: Option<Pace>,
     /// Who the client is, as its certificate says.
-    identity: Option<String>,
+    identity: Option<Arc<str>>,
     /// Number of the connection, for the ids of its requests and traces; 0: it has none yet.
     connection: Cell<u64>,
     /// Exchanges with upstreams so far.
@@ -259,7 +259,17 @@ impl Client {
     /// Its name, as the access log shows it.
     #[inline]
     pub(super) fn user(&self) -> Option<&[u8]> {
-        self.more.get()?.identity.as_ref().map(String::as_bytes)
+        self.more.get()?.identity.as_deref().map(str::as_bytes)
+    }
+
+    /// Whom its certificate names, if access rules may ask. The certificate of a trusted peer is that of a proxy: it says
+    /// nothing about the clients for whom the proxy sends requests.
+    #[inline]
+    pub(super) fn certificate(&self, cx: &Cx) -> Option<Arc<str>> {
+        if cx.state.gates.is_empty() || self.is_trusted(&cx.state.trusted) {
+            return None;
+        }
+        self.more.get()?.identity.clone()
     }
 
     /// Takes over what TLS agreed on.
@@ -267,7 +277,7 @@ impl Client {
         self.layer = Layer::Agreed;
         if let Some(name) = secured.identity {
             let mut more = self.more.take().unwrap_or_default();
-            more.identity = Some(name.to_owned());
+            more.identity = Some(Arc::from(name));
             self.more = OnceCell::from(more);
         }
     }

@@ -9,6 +9,7 @@ use crate::exchange::{Asked, Exchange, Failure};
 use crate::proxy::Found;
 use crate::request_id::Nth;
 use http_semantics::request::RequestHead;
+use http_semantics::status::Status;
 use std::sync::Arc;
 
 /// Why a request with a route is not passed on yet.
@@ -49,6 +50,7 @@ pub(super) fn stop(
         // Nobody was asked yet.
         Verdict::Answered(_) => Stop::Refused(Failure::BEHIND),
         Verdict::Refused(status) => Stop::Refused(Failure::of(status)),
+        Verdict::Uncertified => Stop::Refused(Failure::of(Status::FORBIDDEN)),
         Verdict::Challenge(rule) => Stop::Refused(Failure::unauthorized(rule)),
         Verdict::Busy => Stop::Refused(Failure::BEHIND),
         Verdict::Malformed => Stop::Refused(Failure::TARGET),
@@ -66,9 +68,11 @@ fn verdict(
     let asked = Asked::Request(head);
     let id = client.request_id(cx, asked, nth);
     let trace = client.trace(cx, asked, nth);
+    let certificate = client.certificate(cx);
     let sender = Sender {
         peer: client.sender(cx, asked),
         is_secured: client.used_https(cx, asked),
+        certificate: certificate.as_deref(),
         id: id.as_ref(),
         trace: trace.as_deref(),
     };

@@ -2,7 +2,9 @@
 
 use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
-use crate::config::{Access, Behavior, Config, ConfigError, ContentTypes, FastCgi, Mount, Proxy, Redirect};
+use crate::config::{
+    Access, Behavior, Config, ConfigError, ContentTypes, FastCgi, Mount, PathPattern, Proxy, Redirect,
+};
 use crate::filter::Filters;
 use crate::listing::Theme;
 use crate::site::Logins;
@@ -35,6 +37,8 @@ pub struct SiteConfig {
     pub hidden: bool,
     /// Whether precompressed siblings (`.br`, `.zst`, `.gz`) are served in place of a file.
     pub precompressed: bool,
+    /// Paths whose files and listings are sent uncompressed: neither by `compress` nor as `precompressed`.
+    pub compress_except: Vec<PathPattern>,
     /// Whether clients learn what a page embeds before it is ready (103, RFC 8297).
     pub early_hints: bool,
     /// Compression on first use; `None`: off.
@@ -76,6 +80,7 @@ impl SiteConfig {
             symlinks: Symlinks::FollowWithinRoot,
             hidden: false,
             precompressed: true,
+            compress_except: Vec::new(),
             early_hints: false,
             compress: Some(CompressConfig::default()),
             cache: CacheConfig::default(),
@@ -120,6 +125,7 @@ impl SiteConfig {
             },
             hidden: config.hidden,
             precompressed: config.precompressed,
+            compress_except: config.compress_except.clone(),
             early_hints: config.early_hints,
             types: config.types.clone(),
             compress: config.compress.then(CompressConfig::default),

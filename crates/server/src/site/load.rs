@@ -430,8 +430,10 @@ impl Load {
         let identity = self.body(rel, opened, Coding::Identity, wait)?;
         let file = [b"/", rel].concat();
         let (identity, configured, is_replaced) = self.filtered(&file, &media_type, identity, wait)?;
+        let is_excepted = self.is_excepted(&file);
         let mut bodies = vec![(Coding::Identity, identity)];
         if config.precompressed
+            && !is_excepted
             // Siblings of replaced content are outdated.
             && !is_replaced
             && !SIBLINGS
@@ -461,6 +463,7 @@ impl Load {
         let makeable = match &config.compress {
             Some(compress)
                 if bodies.len() == 1
+                    && !is_excepted
                     && media_type.compressible
                     && len <= self.shared.store.largest()
                     && self.shared.keeps() =>
@@ -512,6 +515,17 @@ impl Load {
         let index = index.and_then(|at| u8::try_from(at).ok());
         found.answer = Answer::Resource(resource.composed_of(recipe).numbered(index));
         Ok(found)
+    }
+
+    /// Whether `file` (for a listing, the path itself) is sent uncompressed because of its path.
+    fn is_excepted(&self, file: &[u8]) -> bool {
+        let except = &self.shared.config.compress_except;
+        let matches = |decoded: &[u8]| {
+            let mut spelled = Vec::new();
+            path::encode(decoded, &mut spelled);
+            except.iter().any(|pattern| pattern.matches(&spelled))
+        };
+        !except.is_empty() && (matches(&self.path) || matches(file))
     }
 
     /// Runs the filters on `body`, the content of `file` (for a listing, the path itself). Returns the body, its field
@@ -636,6 +650,7 @@ impl Load {
         // No event in this directory reports a change of a file elsewhere.
         linked |= readme.as_ref().is_some_and(|(_, linked)| *linked);
         let page = listing::Page::of(&self.path, query, items, listed.truncated);
+        let is_excepted = self.is_excepted(&self.path);
         let html = listing::html(&page, &config.theme, readme.as_ref().map(|(readme, _)| readme));
         let json = listing::json(&page);
         drop(page);
@@ -662,7 +677,9 @@ impl Load {
             }
             // The number of names is limited, and so is the cost of compressing them.
             let makeable = match &config.compress {
-                Some(compress) if self.shared.keeps() => compress.codings(body.len.min(compress.size_max.0)),
+                Some(compress) if self.shared.keeps() && !is_excepted => {
+                    compress.codings(body.len.min(compress.size_max.0))
+                }
                 _ => Vec::new(),
             };
             let lines = Lines {

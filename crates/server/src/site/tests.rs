@@ -422,6 +422,51 @@ fn siblings_are_representations_of_their_own() {
     );
 }
 
+#[test]
+fn excepted_paths_have_no_codings() {
+    let mut f = Fixture::new(|c| {
+        c.listing = true;
+        c.compress = Some(crate::coding::CompressConfig::default());
+        c.compress_except = ["/raw%20files/*", "/dir/index.html", "*.txt"]
+            .map(|pattern| pattern.parse::<crate::config::PathPattern>().unwrap())
+            .to_vec();
+    });
+    for name in [
+        "app.js",
+        "raw files/app.js",
+        "made.js",
+        "raw files/made.js",
+        "dir/index.html",
+        "dir/other.html",
+    ] {
+        f.write(name, "x".repeat(1_000));
+    }
+    f.write("made.js.br", "brotli");
+    f.write("raw files/made.js.br", "brotli");
+    for number in 0..30 {
+        f.write(&format!("list/{number}.txt"), "a");
+    }
+    for (path, is_coded) in [
+        ("/app.js", true),
+        ("/raw%20files/app.js", false),
+        ("/made.js", true),
+        ("/raw%20files/made.js", false),
+        ("/dir/", false),
+        ("/dir/index.html", false),
+        ("/dir/other.html", true),
+        ("/raw%20files/", false),
+        ("/list/", true),
+    ] {
+        let entry = f.get(path);
+        for resource in entry.answer.resources() {
+            assert_eq!(resource.codings().count() > 1, is_coded, "{path}");
+            let fields = String::from_utf8_lossy(&resource.identity().fields).into_owned();
+            assert_eq!(fields.contains("Accept-Encoding"), is_coded, "{path}: {fields}");
+        }
+        assert!(entry.answer.resources().next().is_some(), "{path}");
+    }
+}
+
 /// A file that was edited and not compressed again is served with its current content.
 #[test]
 fn a_sibling_older_than_its_file_is_not_served() {

@@ -303,6 +303,7 @@ impl Http1 {
         let trace = self.client.trace(cx, received.asked, nth);
         let mut exchange = Exchange::new(sender, way, received.started)
             .identified(id)
+            .certified(self.client.certificate(cx))
             .traced(trace);
         let failure = match admitted {
             Ok(seats) => {

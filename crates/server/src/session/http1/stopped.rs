@@ -42,6 +42,7 @@ impl Http1 {
                 let trace = self.client.trace(cx, received.asked(), self.client.current());
                 let exchange = Exchange::new(sender, way, received.started())
                     .identified(id)
+                    .certified(self.client.certificate(cx))
                     .traced(trace);
                 let mut exchange = exchange.holding(seats);
                 let work = guard::begin(cx, &mut exchange, head, check);

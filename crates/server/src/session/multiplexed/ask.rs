@@ -44,6 +44,7 @@ impl Ask<'_> {
         let trace = self.client.trace(cx, asked, self.nth());
         Exchange::new(self.client.sender(cx, asked), self.client.way(cx, asked), now)
             .identified(id)
+            .certified(self.client.certificate(cx))
             .traced(trace)
     }
 
