@@ -100,8 +100,7 @@ fn table_and_traces_of_document_001() {
 
 #[test]
 fn each_fitted_figure_is_predicted_from_the_others() {
-    let line = "lab leave-one-out --parameters page,timeouts,modem --runs 1";
-    let all = lines(&format!("{line} --json"));
+    let all = lines("lab leave-one-out --parameters page,timeouts,modem --runs 1 --json");
     let refits = of_event(&all, "refit");
     let figures = of_event(&all, "figure");
     assert_eq!((refits.len(), figures.len()), (2 + 2 + 1, 2 * 2 + 2 * 6 + 1));
@@ -127,9 +126,15 @@ fn each_fitted_figure_is_predicted_from_the_others() {
     );
     assert!(!of_event(&all, "not-covered").is_empty());
 
-    // The other two formats have a line for each figure, too.
+    // The other two formats have a line for each figure, too. Those of document 001 take most of the time.
+    let figures: Vec<&Value> = figures
+        .into_iter()
+        .filter(|figure| figure["document"] == "003")
+        .collect();
     for (format, start) in [("table", "  "), ("markdown", "| ")] {
-        let out = weir(&format!("{line} --format {format}"));
+        let out = weir(&format!(
+            "lab leave-one-out --parameters timeouts,modem --runs 1 --format {format}"
+        ));
         let text = String::from_utf8(out.stdout).expect("UTF-8");
         for figure in &figures {
             let name = figure["figure"].as_str().expect("a name");

@@ -137,7 +137,7 @@ mod tests {
     /// A figure is 1 + 2x + 3y with the multiples of its row. Each is predicted exactly from the others.
     #[test]
     fn two_parameters_predict_every_figure_of_an_exact_model() {
-        let rows = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 5.0]];
+        let rows: [[f64; 2]; 4] = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 5.0]];
         let of = |x: f64, y: f64| -> Vec<f64> {
             rows.iter()
                 .map(|[a, b]| 1.0 + 2.0 * a * x + 3.0 * b * y)

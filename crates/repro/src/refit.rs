@@ -537,7 +537,7 @@ impl Grid {
             .flat_map(|one| {
                 self.quantities
                     .iter()
-                    .map(|&quantity| Target::of(&one.row, quantity))
+                    .map(move |&quantity| Target::of(&one.row, quantity))
             })
             .collect();
         let tried = combinations(self.searched)
