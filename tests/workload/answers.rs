@@ -134,9 +134,13 @@ fn answers_are_counted_by_status() {
             .map(|cell| cell.expect(name).parse::<u64>().expect("a number"))
             .sum()
     };
-    assert_eq!(
-        ["replies_3xx", "replies_4xx", "replies_5xx"].map(column),
-        [0, of("404"), of("503")]
+    // The table ends with the measured time; the last reply to the only client may come after it.
+    let [redirects, missing, busy] = ["replies_3xx", "replies_4xx", "replies_5xx"].map(column);
+    assert_eq!(redirects, 0);
+    let all = of("404") + of("503");
+    assert!(
+        [all - 1, all].contains(&(missing + busy)),
+        "{missing} + {busy} of {all}"
     );
     // Who measures such answers on purpose says so.
     let accepted = ["--urls", &urls, "--accept-status", "2xx,404,503"];

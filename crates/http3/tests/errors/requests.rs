@@ -186,7 +186,7 @@ fn limits_on_streams_and_floods() {
     let found = outcome(Ours::Server, limits(), &resets(1_001), usize::MAX);
     assert_eq!(found, "connection H3_EXCESSIVE_LOAD");
     let stops = |count: u64| {
-        let each = |n| [Fin(4 * n, get()), Stop(4 * n)];
+        let each = |n: u64| [Fin(4 * n, get()), Stop(4 * n)];
         (0..count).flat_map(each).collect::<Vec<_>>()
     };
     let found = outcome(Ours::Server, limits(), &stops(1_000), usize::MAX);
@@ -198,7 +198,7 @@ fn limits_on_streams_and_floods() {
     mixed.extend([Fin(4_000, get()), Stop(4_000)]);
     let found = outcome(Ours::Server, limits(), &mixed, usize::MAX);
     assert_eq!(found, "connection H3_EXCESSIVE_LOAD");
-    let cancel = |n| [Send(4 * n, get()), Reset(4 * n), Stop(4 * n)];
+    let cancel = |n: u64| [Send(4 * n, get()), Reset(4 * n), Stop(4 * n)];
     let cancels: Vec<_> = (0..1_000).flat_map(cancel).collect();
     let found = outcome(Ours::Server, limits(), &cancels, usize::MAX);
     assert_eq!(found.matches("H3_REQUEST_CANCELLED").count(), 1_000);
