@@ -85,7 +85,7 @@ impl Tls {
         managed: Option<&Managed>,
         given: &inherit::Secret,
     ) -> Result<Option<Tls>, Failure> {
-        if !config.has_tls() {
+        if config.listeners().iter().all(|listener| listener.tls.is_none()) {
             return Ok(None);
         }
         let no_tickets = |error: ::tls::rustls::Error| Failure::System(format!("no ticket keys: {error}"));

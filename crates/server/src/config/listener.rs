@@ -188,7 +188,7 @@ impl Config {
         }
     }
 
-    /// Whether some listener speaks TLS.
+    /// Whether some listener other than that of `[admin]` speaks TLS.
     pub fn has_tls(&self) -> bool {
         let mut public = self.listeners().into_iter().filter(|listener| !listener.is_admin);
         public.any(|listener| listener.tls.is_some())
