@@ -3,7 +3,7 @@
 use super::packets::Kind;
 use super::relay::{Path, Relay, Seen};
 use super::{Peer, Site, number};
-use crate::serve::process::{Server, eventually};
+use crate::serve::process::{Server, within};
 use quic::hostile::{Hostile, Parameters};
 use serde_json::{Value, json};
 use std::net::UdpSocket;
@@ -205,8 +205,9 @@ fn retry() {
     let site = small();
     let limits = ["--max-connections-per-address", "65536"];
     let server = site.launch("127.0.0.1:0").args(limits).start();
-    // A socket leads to one of the server's threads: that of the crowd wants proofs, others may not.
-    eventually("a Retry for each client", || {
+    // A socket leads to one of the server's threads: that of the crowd wants proofs, others may not. So it takes several rounds, each of
+    // seconds on a busy machine.
+    within(Duration::from_secs(180), "a Retry for each client", || {
         crowd(&server);
         let mut is_proven = true;
         for peer in BOTH {
