@@ -62,6 +62,21 @@ fn rule<'t>(site: &'t str, list: &str, path: &str) -> Vec<&'t str> {
 }
 
 #[test]
+fn imports_have_a_bound() {
+    let (places, block) = ("{block}\n".repeat(400), "encode\n".repeat(400));
+    let main = Text {
+        name: "site".to_owned(),
+        text: format!("(many) {{\n{places}}}\nhttp://a.test {{\nimport many {{\n{block}}}\n}}\n"),
+    };
+    let why = convert(Dialect::Caddy, &main, &NoFiles, None).unwrap_err();
+    assert!(
+        why.to_string()
+            .contains("site:404: imports that make more than 100000 directives"),
+        "{why}"
+    );
+}
+
+#[test]
 fn a_site_in_cleartext_takes_no_name_of_one_with_tls() {
     let text = "server { listen 80; server_name old.test a.test; root /srv/clear; }\n\
                 server { listen 443 ssl; server_name a.test; root /srv/secure;\n\

@@ -4,13 +4,12 @@
 use crate::access::Access;
 use crate::condition::Sets;
 use crate::model::{Proxy, Site};
-use crate::pattern::{covers, meet, overlaps};
+use crate::pattern::{covers, covers_all, meet, overlaps};
 
 impl Site {
     /// All access rules: refusals with conditions first, and behind all others what holds for their paths without the conditions.
     pub(crate) fn all_access(&self) -> Vec<Access> {
-        let covers_everything =
-            |rule: &Access| rule.conditions.is_empty() && matches!(&*rule.path, "*" | "/*");
+        let covers_everything = |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path);
         // No rule has an effect behind one for all paths, and Weir accepts none there.
         let reached = |mut rules: Vec<Access>| {
             let end = rules.iter().position(covers_everything);
@@ -24,13 +23,10 @@ impl Site {
         }
         let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
         for conditional in all.clone().iter().filter(|rule| !rule.conditions.is_empty()) {
-            let covers_all =
-                |rule: &&Access| matches!(&*rule.path, "*" | "/*") || rule.path == conditional.path;
-            if !all
-                .iter()
-                .filter(|rule| rule.conditions.is_empty())
-                .any(|rule| covers_all(&rule))
-            {
+            let covers_it = |rule: &Access| {
+                rule.conditions.is_empty() && (covers_all(&rule.path) || rule.path == conditional.path)
+            };
+            if !all.iter().any(covers_it) {
                 all.push(Access {
                     path: conditional.path.clone(),
                     allow: vec!["all".to_owned()],
@@ -53,8 +49,7 @@ impl Site {
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
             *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
         }
-        let covers_everything = |rule: &Access| matches!(&*rule.path, "*" | "/*");
-        if !self.access.iter().any(covers_everything) {
+        if !self.access.iter().any(|rule| covers_all(&rule.path)) {
             self.access.push(only);
         }
     }
@@ -83,8 +78,8 @@ impl Site {
         }
     }
 
-    /// Limits rules for the paths below a folder to these, where a later rule decides otherwise about its name: a `location /a/` of
-    /// nginx says nothing about `/a`, and a rule for `/a/*` is also for `/a`.
+    /// Leaves out the name of a folder where a later rule admits fewer clients to it. A rule for `/a/*` is also for `/a`, and a
+    /// `location /a/` of nginx says nothing about `/a`.
     pub(crate) fn leave_names_of_folders(&mut self) {
         for at in 0..self.access.len() {
             let rule = &self.access[at];

@@ -36,7 +36,7 @@ pub(crate) fn fate(expression: &str, is_known_elsewhere: bool) -> Fate {
     let matches_known = alternatives(expression)
         .filter_map(behind_dot)
         .any(|rest| rest.is_empty() || rest.starts_with(['.', '+', '[', '\\']));
-    // Its own examples mean `.htaccess`, and it also matches within names.
+    // An expression such as `\.ht` means `.htaccess`, and also matches within names.
     let is_loose = alternatives(expression).any(|one| one.starts_with(r"\.ht"));
     match (matches_known && !is_known_elsewhere, is_loose) {
         (true, _) => Fate::changed(format!("{WHY}, except `/.well-known` at the root")),

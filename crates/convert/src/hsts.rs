@@ -1,9 +1,9 @@
-//! `Strict-Transport-Security` belongs into responses over TLS alone (RFC 6797 section 7.2).
+//! `Strict-Transport-Security` belongs in responses over TLS alone (RFC 6797 section 7.2).
 
 use crate::condition::CONDITIONS_MAX;
 use crate::fate::Fate;
 use crate::model::{HeaderRule, Server};
-use crate::report::{At, Report};
+use crate::report::Report;
 
 /// The condition of requests over TLS, to Weir or to a proxy that it trusts.
 const OVER_TLS: &str = "scheme https";
@@ -24,11 +24,7 @@ pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
                 always,
             });
         }
-        let nowhere = || At {
-            file: file.into(),
-            line: 0,
-        };
-        let at = site.at.as_ref().map_or_else(nowhere, |(at, _)| at.clone());
+        let (at, _) = site.place(file);
         for rule in &mut site.header_rules {
             let header = taken(&mut rule.header);
             if header.is_empty() {
@@ -44,15 +40,13 @@ pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
             let is_told = conditions
                 .iter()
                 .any(|one| one == OVER_TLS || one == "not scheme http");
-            match !is_told && conditions.len() < CONDITIONS_MAX {
-                true => conditions.push(OVER_TLS.to_owned()),
-                false if is_told => {}
-                false => {
-                    let why = format!(
-                        "Weir also sends it in cleartext, where clients ignore it: a rule has at most {CONDITIONS_MAX} conditions"
-                    );
-                    report.add(&at, &shown, Fate::changed(why));
-                }
+            if !is_told && conditions.len() < CONDITIONS_MAX {
+                conditions.push(OVER_TLS.to_owned());
+            } else if !is_told {
+                let why = format!(
+                    "Weir also sends it in cleartext, where clients ignore it: a rule has at most {CONDITIONS_MAX} conditions"
+                );
+                report.add(&at, &shown, Fate::changed(why));
             }
             moved.push(HeaderRule {
                 header,

@@ -14,11 +14,7 @@ const NAMED_MAX: usize = 3;
 /// Joins rules whose paths differ in case alone, and reports exceptions that are also for other spellings.
 pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
     for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
-        let nowhere = At {
-            file: file.into(),
-            line: 0,
-        };
-        let (at, shown) = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
+        let (at, shown) = site.place(file);
         for (one, other) in join_twins(site) {
             let why = "Weir ignores upper and lower case in access rules; clients must satisfy both rules";
             report.add(
@@ -52,11 +48,7 @@ pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
                 paths.push(path.clone());
             }
         }
-        let nowhere = At {
-            file: file.into(),
-            line: 0,
-        };
-        let place = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
+        let place = site.place(file);
         if paths.is_empty() || noted.contains(&place) {
             continue;
         }
@@ -71,12 +63,12 @@ pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
     }
 }
 
-/// The first paths of a list, and how many there are besides.
+/// The first paths of a list, and how many more there are.
 fn named(paths: &[String]) -> String {
     let first = paths.get(..NAMED_MAX).unwrap_or(paths).join("`, `");
     match paths.len().saturating_sub(NAMED_MAX) {
         0 => format!("`{first}`"),
-        count => format!("`{first}` and {count} others"),
+        count => format!("`{first}` and {count} more"),
     }
 }
 
@@ -192,7 +184,7 @@ mod tests {
         let many = ["/a/*", "/b/*", "/c/*", "/d/*"].map(|path| rule(path, &["all"], &[], false));
         let (_, notes) = applied([many.to_vec(), vec![closed.clone()]].concat());
         assert!(
-            notes[0].contains("`/a/*`, `/b/*`, `/c/*` and 1 others"),
+            notes[0].contains("`/a/*`, `/b/*`, `/c/*` and 1 more"),
             "{notes:?}"
         );
         for rules in [

@@ -43,11 +43,7 @@ pub(crate) fn limit(server: &mut Server, file: &str, report: &mut Report) {
 }
 
 fn note(site: &Site, file: &str, fate: Fate, report: &mut Report) {
-    let nowhere = At {
-        file: file.into(),
-        line: 0,
-    };
-    let (at, shown) = site.at.clone().unwrap_or((nowhere, "the site".to_owned()));
+    let (at, shown) = site.place(file);
     report.add(&at, &format!("addresses of {shown}"), fate);
 }
 

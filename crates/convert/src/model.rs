@@ -17,7 +17,7 @@ const EXCEPT_MAX: usize = 1000;
 pub(crate) const MOUNTS_MAX: usize = 100;
 
 /// Most files that a rule of Weir tries.
-const TRIED_MAX: usize = 8;
+pub(crate) const TRIED_MAX: usize = 8;
 
 /// A whole configuration.
 #[derive(Clone, Debug, Default)]
@@ -181,6 +181,17 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// Where the report has a note about the whole site, and the directive there. `file` is the main file of the configuration.
+    pub(crate) fn place(&self, file: &str) -> (At, String) {
+        self.at.clone().unwrap_or_else(|| {
+            let at = At {
+                file: file.into(),
+                line: 0,
+            };
+            (at, "the site".to_owned())
+        })
+    }
+
     /// Notes that a directive and all in it need no rule only as long as files answer these paths. `why` says what is
     /// different for upstreams.
     pub(crate) fn presume(&mut self, directive: &Directive, paths: &[String], why: &str) {

@@ -39,6 +39,11 @@ pub(crate) fn covers(outer: &str, inner: &str) -> bool {
     }
 }
 
+/// Whether a pattern is for all paths.
+pub(crate) fn covers_all(pattern: &str) -> bool {
+    matches!(pattern, "*" | "/*")
+}
+
 /// Whether a path may match both patterns.
 pub(crate) fn overlaps(one: &str, other: &str) -> bool {
     match (one.split_once('*'), other.split_once('*')) {

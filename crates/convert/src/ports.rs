@@ -4,6 +4,7 @@
 use crate::access::Access;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
+use crate::pattern::covers_all;
 use crate::rootless::redirects_all;
 use std::net::SocketAddr;
 
@@ -85,11 +86,6 @@ impl Ports {
 /// The port of an address in Weir's spelling.
 fn port(address: &str) -> Option<u16> {
     address.rsplit(':').next()?.parse().ok()
-}
-
-/// Whether a rule covers all paths.
-fn covers_all(path: &str) -> bool {
-    matches!(path, "*" | "/*")
 }
 
 /// Whether the site redirects or refuses all requests in cleartext, but for paths that it names.

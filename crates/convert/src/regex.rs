@@ -4,7 +4,7 @@
 //! `.*`. Anything else is no pattern. For redirects, [`read_redirect`] also reads expressions whose patterns match a little
 //! more or less.
 
-use crate::pattern::pattern;
+use crate::pattern::{covers_all, pattern};
 use std::collections::BTreeSet;
 
 /// Most patterns that one expression may become.
@@ -270,7 +270,7 @@ fn around_one(alternative: &str) -> Option<String> {
     };
     back.reverse();
     let back: String = back.into_iter().collect();
-    let is_narrow = |pattern: &String| !matches!(&**pattern, "*" | "/*");
+    let is_narrow = |pattern: &String| !covers_all(pattern);
     pattern(&format!("{front}*{back}"))
         .or_else(|| pattern(&format!("{front}*")))
         .filter(is_narrow)

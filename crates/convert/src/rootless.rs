@@ -3,7 +3,7 @@
 
 use crate::fate::Fate;
 use crate::model::{Server, Site};
-use crate::pattern::covers;
+use crate::pattern::{covers, covers_all};
 use crate::report::{At, Report};
 use crate::value::is_site_path;
 
@@ -98,16 +98,12 @@ fn lose_pages(site: &mut Site, at: &dyn Fn(&Site) -> (At, String), report: &mut 
     }
 }
 
-fn is_everything(path: &str) -> bool {
-    matches!(path, "*" | "/*")
-}
-
 /// Whether a rule of the site redirects every request, so that files are never sent.
 pub(crate) fn redirects_all(site: &Site) -> bool {
     let rules = site.redirects.iter();
     rules
         .filter(|rule| rule.conditions.is_empty() && rule.except.is_empty())
-        .any(|rule| is_everything(&rule.from))
+        .any(|rule| covers_all(&rule.from))
 }
 
 /// Whether the rules of the site answer every request, so that no path is left to files.
@@ -115,7 +111,7 @@ fn answers_all(site: &Site) -> bool {
     let refuses_all = site
         .access
         .iter()
-        .any(|rule| is_everything(&rule.path) && rule.conditions.is_empty() && rule.is_for_nobody());
+        .any(|rule| covers_all(&rule.path) && rule.conditions.is_empty() && rule.is_for_nobody());
     let redirected = |path: &String| {
         let rules = site.redirects.iter().filter(|rule| rule.conditions.is_empty());
         rules
@@ -125,7 +121,7 @@ fn answers_all(site: &Site) -> bool {
     };
     let passes_all = site.proxies.iter().any(|rule| {
         let is_behind_files = |(key, _): &(String, String)| matches!(&**key, "when" | "if");
-        is_everything(&rule.path)
+        covers_all(&rule.path)
             && !rule.is_fastcgi
             && !rule.keys.iter().any(is_behind_files)
             && rule.except.iter().all(redirected)

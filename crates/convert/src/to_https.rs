@@ -5,7 +5,7 @@
 use crate::access::Access;
 use crate::fate::Fate;
 use crate::model::{Cleartext, HOSTS_MAX, Lead, Redirect, Server, Site};
-use crate::pattern::{covers, meet, overlaps};
+use crate::pattern::{covers, covers_all, meet, overlaps};
 use crate::report::{At, Report};
 use crate::value::quote;
 
@@ -82,7 +82,7 @@ pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
 
 /// Whether a redirect is for all paths, but those that it leaves out.
 pub(crate) fn is_whole(rule: &Redirect) -> bool {
-    rule.conditions.is_empty() && matches!(&*rule.from, "*" | "/*")
+    rule.conditions.is_empty() && covers_all(&rule.from)
 }
 
 /// The redirect of a site as a whole, with what answers the paths that it leaves out. The second part of the result are such

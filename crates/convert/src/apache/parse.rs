@@ -1,4 +1,5 @@
-//! The syntax of Apache httpd: lines, quotes, sections, includes. Knows no directive but `Include`, and those that limit access.
+//! The syntax of Apache httpd: lines, quotes, sections, includes. Knows no directives but `Include`, `Define` and those that
+//! limit access.
 //!
 //! `Define NAME VALUE` replaces `${NAME}` in the lines behind it. Names without a definition stay, as in Apache.
 //! The contents of `<IfModule>`, `<IfDefine>` and `<IfVersion>` are read as if the condition were true, unless it begins

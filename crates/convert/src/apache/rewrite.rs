@@ -7,7 +7,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
 use crate::model::{Redirect, Site};
-use crate::pattern::is_target;
+use crate::pattern::{covers_all, is_target};
 use crate::regex::{self, Match, Read};
 use crate::report::At;
 use crate::upstream;
@@ -38,7 +38,7 @@ pub(super) struct Wish {
     pub(super) needs_field: bool,
 }
 
-/// Whether a rule has a flag that this function knows, in upper case.
+/// Whether `is_it` holds for a flag of a rule, which it gets in upper case.
 fn has_flag(rule: &Directive, is_it: impl Fn(&str) -> bool) -> bool {
     let flags = rule.arg(2).trim_matches(['[', ']']).to_ascii_uppercase();
     flags.split(',').any(|flag| is_it(flag.trim()))
@@ -495,7 +495,7 @@ fn refuse(
                 .unwrap_or_default();
             let around = paths.unwrap_or_else(|_| regex::around(&anchored(expression, is_htaccess)));
             // A rule that is lost closes its paths, but not a whole site.
-            if around.is_empty() || around.iter().any(|path| matches!(&**path, "*" | "/*")) {
+            if around.is_empty() || around.iter().any(|path| covers_all(path)) {
                 return Fate::open(why);
             }
             site.access
@@ -617,7 +617,7 @@ fn inside(expression: &str, text: &str, asked: &[(&str, &str)], is_htaccess: boo
             .collect::<Option<Vec<_>>>()
         && rules.iter().all(|(path, file)| {
             let stars = file.matches('*').count();
-            !matches!(*path, "*" | "/*") && is_site_path(file) && stars <= usize::from(path.contains('*'))
+            !covers_all(path) && is_site_path(file) && stars <= usize::from(path.contains('*'))
         })
     {
         // A group may make it a program.

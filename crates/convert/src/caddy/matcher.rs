@@ -2,7 +2,7 @@
 
 use crate::condition::{self, Compared, Sets};
 use crate::directive::Directive;
-use crate::pattern::{meet, pattern};
+use crate::pattern::{covers_all, meet, pattern};
 use crate::regex;
 use crate::value::network;
 use std::collections::BTreeMap;
@@ -57,8 +57,7 @@ impl Matcher {
             (own, around) if own == around => own.clone(),
             _ => return Err(NETWORKS_AROUND.to_owned()),
         };
-        let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
-        let are_all = |matcher: &Matcher| matcher.patterns.iter().any(is_all);
+        let are_all = |matcher: &Matcher| matcher.patterns.iter().any(|path| covers_all(path));
         let patterns = match (are_all(self), are_all(around)) {
             (true, _) => around.patterns.clone(),
             (false, true) => self.patterns.clone(),
@@ -87,8 +86,7 @@ impl Matcher {
 
     /// Whether all requests match, whatever network they are from.
     pub(super) fn is_everything(&self) -> bool {
-        let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
-        self.conditions.is_always() && self.patterns.iter().any(is_all)
+        self.conditions.is_always() && self.patterns.iter().any(|path| covers_all(path))
     }
 }
 
@@ -197,8 +195,7 @@ const NETWORKS_AROUND: &str = "the block around it names networks, and Weir appl
 pub(super) fn strip(named: &mut Named, prefix: &str) {
     for found in named.values_mut() {
         let Ok(matcher) = found else { continue };
-        let is_all = |pattern: &String| pattern == "*" || pattern == "/*";
-        if !matcher.patterns.iter().any(is_all) {
+        if !matcher.patterns.iter().any(|path| covers_all(path)) {
             let wider = around_paths(&matcher.patterns, Some(prefix));
             *found = Err(Lost {
                 why: STRIPPED.to_owned(),

@@ -160,7 +160,8 @@ impl Reading<'_> {
                 };
                 let places = count(&inner, &|one| is_place(&one.name));
                 if places.saturating_mul(count(&given, &|_| true)) > DIRECTIVES_MAX {
-                    return Err(wrong(&directive.at, "imports that go too deep"));
+                    let why = format!("imports that make more than {DIRECTIVES_MAX} directives");
+                    return Err(wrong(&directive.at, &why));
                 }
                 if places == 0 {
                     let fate = Fate::unneeded("what is imported has no `{block}` for it");

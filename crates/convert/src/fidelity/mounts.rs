@@ -3,6 +3,12 @@
 use super::{check_fates, converted, rule, site};
 use crate::Dialect;
 
+/// The lines of the mount for a path, without the path.
+fn mount<'t>(site: &'t str, path: &str) -> Vec<&'t str> {
+    let lines = rule(site, "mount", path).into_iter();
+    lines.skip(1).take_while(|line| !line.is_empty()).collect()
+}
+
 #[test]
 fn roots_of_locations_are_mounts() {
     let text = "server {\nlisten 80;\nroot /srv/www;\nindex main.html;\nautoindex on;\n\
@@ -51,13 +57,7 @@ fn roots_of_locations_are_mounts() {
         ("/same/", &[]),
         ("/.hidden/", &[]),
     ] {
-        let written = rule(top, "mount", path);
-        let keys: Vec<&str> = written
-            .into_iter()
-            .skip(1)
-            .take_while(|line| !line.is_empty())
-            .collect();
-        assert_eq!(keys, lines, "{path}: {}", found.toml);
+        assert_eq!(mount(top, path), lines, "{path}: {}", found.toml);
     }
     check_fates(
         &found,
@@ -225,13 +225,7 @@ fn roots_of_caddy_with_paths_are_mounts() {
         ),
         ("/more/", &["root = \"/srv/more\"", "listing = false"]),
     ] {
-        let written = rule(top, "mount", path);
-        let keys: Vec<&str> = written
-            .into_iter()
-            .skip(1)
-            .take_while(|line| !line.is_empty())
-            .collect();
-        assert_eq!(keys, lines, "{path}: {}", found.toml);
+        assert_eq!(mount(top, path), lines, "{path}: {}", found.toml);
     }
     assert!(top.contains("listing = true"), "{}", found.toml);
     assert_eq!(found.toml.matches("mount]]").count(), 4, "{}", found.toml);

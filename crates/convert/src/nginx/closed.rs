@@ -1,4 +1,5 @@
-//! What the result denies in place of a limit or a text that Weir has no form for: the paths around an expression, other methods.
+//! What the result denies in place of a limit, an upstream or a text that Weir has no form for: the paths around an expression,
+//! other methods.
 //!
 //! What admits clients by who they are (password, network, another server) closes its paths, even if that is the whole site. A
 //! location that only refuses requests closes the paths around its expression if they are fewer than all; otherwise, it is

@@ -4,27 +4,23 @@ use super::access::DENIED;
 use super::admission;
 use super::closed;
 use super::condition;
-use super::goal::{self, Goal, Variables};
+use super::goal::Variables;
 use super::level::{self, Level};
 use super::lines;
 use super::place::{Place, passes_to_fastcgi};
 use super::plain;
+use super::redirect;
 use super::upstream::{self, Groups};
 use crate::access::Access;
-use crate::confinement;
 use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site};
+use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX};
 use crate::pattern::{covers, meet, overlaps, pattern};
-use crate::regex::Match;
 use crate::report::{At, Report};
 use crate::upstream::set;
 use crate::value::{NO_TEXT, is_program, is_site_path, quote, seconds};
-
-/// Most files that a rule of Weir tries.
-const TRIED_MAX: usize = 8;
 
 /// What the locations of a server share.
 pub(super) struct Context<'a> {
@@ -592,8 +588,8 @@ impl<'a> Own<'a> {
             "return" => self.answer(directive, site, cx),
             "rewrite" => {
                 let patterns = &self.place.patterns;
-                secured_rewrite(directive, patterns, site, &cx.variables)
-                    .unwrap_or_else(|| rewrite(directive, site, &cx.variables))
+                redirect::secured_rewrite(directive, patterns, site, &cx.variables)
+                    .unwrap_or_else(|| redirect::rewrite(directive, site, &cx.variables))
             }
             "try_files" => {
                 let paths = match is_everything {
@@ -678,7 +674,7 @@ impl<'a> Own<'a> {
         let mut fate = Fate::Carried;
         for from in self.place.matches() {
             // The worst one counts.
-            fate = fate.min(returns(directive, &from, site, &cx.variables));
+            fate = fate.min(redirect::returns(directive, &from, site, &cx.variables));
         }
         fate
     }
@@ -884,121 +880,6 @@ impl<'a> Own<'a> {
             }
             Err(why) => Fate::missing(why),
         }
-    }
-}
-
-/// Reads `return` for a path.
-pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, variables: &Variables) -> Fate {
-    let (status, text) = match (directive.arg(0).parse::<u16>(), directive.args.len()) {
-        (Ok(status), _) => (status, directive.arg(1)),
-        (Err(_), 1) => (302, directive.arg(0)),
-        (Err(_), _) => return Fate::missing("this is not a status"),
-    };
-    match status {
-        301 | 302 | 303 | 307 | 308 => match goal::of_match(text, from, variables) {
-            Ok(Goal::To(to)) => {
-                let keeps_query = text.contains("$request_uri") || text.contains("$args");
-                site.redirects.push(Redirect {
-                    from: from.pattern.clone(),
-                    to,
-                    status,
-                    ..Redirect::default()
-                });
-                match keeps_query {
-                    true => Fate::Carried,
-                    false => Fate::changed("Weir appends the query of the request"),
-                }
-            }
-            Ok(Goal::Secure(_)) => {
-                secure(directive, &from.pattern, status, site);
-                Fate::Carried
-            }
-            Err(why) => Fate::missing(why),
-        },
-        400..=599 if from.pattern == "/" => Fate::open("a rule of Weir for `/` is for all paths"),
-        400..=599 => {
-            site.access.push(Access::refusal(&from.pattern, status));
-            match Access::fate_of_refusal(status) {
-                Fate::Carried if !text.is_empty() => Fate::changed("without the text: error pages have it"),
-                fate => fate,
-            }
-        }
-        _ => closed::deny_in_place_of_text(std::slice::from_ref(&from.pattern), site),
-    }
-}
-
-/// Notes that the paths of a pattern are redirected to https at the host of the request.
-fn secure(directive: &Directive, from: &str, status: u16, site: &mut Site) {
-    let rule = Redirect {
-        from: from.to_owned(),
-        status,
-        ..Redirect::default()
-    };
-    site.secured.push((rule, directive.at.clone(), directive.shown()));
-}
-
-/// Reads a `rewrite` of all paths of a location to https. `None`: it does something else.
-fn secured_rewrite(
-    directive: &Directive,
-    patterns: &[String],
-    site: &mut Site,
-    variables: &Variables,
-) -> Option<Fate> {
-    let (rules, _) = goal::of_rewrite(directive.arg(0), directive.arg(1), variables).ok()?;
-    let [(from, Goal::Secure(_))] = rules.as_slice() else {
-        return None;
-    };
-    let status = if directive.arg(2) == "permanent" { 301 } else { 302 };
-    if from != "*" {
-        return None;
-    }
-    for pattern in patterns {
-        secure(directive, pattern, status, site);
-    }
-    Some(Fate::Carried)
-}
-
-/// Reads `rewrite EXPRESSION TEXT [FLAG]`.
-pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variables) -> Fate {
-    let (expression, text, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
-    let is_address =
-        text.starts_with("http://") || text.starts_with("https://") || text.starts_with("$scheme");
-    let status = match flag {
-        "permanent" => 301,
-        "redirect" => 302,
-        _ if is_address => 302,
-        _ => {
-            let confined = confinement::lost(text).filter(|_| confinement::is_of_all(expression));
-            return confined.unwrap_or(Fate::missing(
-                "Weir redirects, and does not change paths inside; `[[try-files]]` names other files for a path",
-            ));
-        }
-    };
-    if crate::regex::is_slash_removal(expression, text) {
-        site.remove_slashes();
-        return match status {
-            301 => Fate::Carried,
-            _ => Fate::changed("`trailing-slash` redirects with 301"),
-        };
-    }
-    match goal::of_rewrite(expression, text, variables) {
-        Ok((rules, differs)) => {
-            for (from, goal) in rules {
-                let Goal::To(to) = goal else {
-                    return Fate::missing(
-                        "the converter reads redirects to https for all paths of a server or a location",
-                    );
-                };
-                site.redirects.push(Redirect {
-                    from,
-                    to,
-                    status,
-                    ..Redirect::default()
-                });
-            }
-            differs.map_or(Fate::Carried, Fate::changed)
-        }
-        Err(why) => Fate::missing(why),
     }
 }
 

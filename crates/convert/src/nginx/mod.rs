@@ -15,6 +15,7 @@ mod log;
 mod parse;
 mod place;
 mod plain;
+mod redirect;
 mod trusted;
 mod upstream;
 
@@ -309,7 +310,7 @@ fn server(
                 }
                 Ok(Goal::Secure(_)) => Fate::missing("the server redirects to itself"),
                 Ok(Goal::To(_)) | Err(_) => {
-                    location::returns(directive, &Match::plain("*"), &mut draft.site, &variables)
+                    redirect::returns(directive, &Match::plain("*"), &mut draft.site, &variables)
                 }
             },
             "rewrite" => match goal::of_rewrite(directive.arg(0), directive.arg(1), &variables)
@@ -320,7 +321,7 @@ fn server(
                     draft.lead = Some(leading(directive, host.clone()));
                     Fate::Carried
                 }
-                _ => location::rewrite(directive, &mut draft.site, &variables),
+                _ => redirect::rewrite(directive, &mut draft.site, &variables),
             },
             "try_files" => location::try_files(directive, &["*".to_owned()], block.inner(), &mut draft.site),
             _ => continue,
@@ -554,7 +555,7 @@ fn conditional(
                 log: draft.site.log.clone(),
                 ..Site::default()
             };
-            let fate = location::returns(
+            let fate = redirect::returns(
                 &Directive {
                     args: vec![
                         one.args

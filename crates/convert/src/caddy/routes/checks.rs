@@ -8,7 +8,7 @@ use crate::caddy::matcher::{Lost, Matcher};
 use crate::caddy::{proxy, users};
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::pattern::{covers, overlaps};
+use crate::pattern::{covers, covers_all, overlaps};
 use crate::report::Report;
 use crate::value::{NO_TEXT, TEXT_AT_START};
 
@@ -114,7 +114,7 @@ impl Routes<'_> {
     /// Reports a directive whose matcher is lost, and denies its paths if it limits access or sends a text. What only refuses all
     /// clients, and a text, do not close a whole site.
     pub(super) fn lose(&mut self, directive: &Directive, lost: &Lost) {
-        let is_everything = lost.patterns.iter().any(|path| matches!(&**path, "*" | "/*"));
+        let is_everything = lost.patterns.iter().any(|path| covers_all(path));
         let answers = refuses(directive) || directive.name == "respond";
         let closes = has_check(directive) || (answers && !is_everything);
         if !closes {

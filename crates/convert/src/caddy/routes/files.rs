@@ -5,13 +5,10 @@ use crate::access::Access;
 use crate::caddy::matcher::Matcher;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{Mount, Proxy};
-use crate::pattern::overlaps;
+use crate::model::{Mount, Proxy, TRIED_MAX};
+use crate::pattern::{covers_all, overlaps};
 use crate::report::At;
 use crate::value::{is_program, is_site_path};
-
-/// Most files that a rule of Weir tries.
-const TRIED_MAX: usize = 8;
 
 /// The root of a site: that of the site itself, or the one that most of its file servers have.
 pub(super) fn usual_root(block: &[Directive]) -> Option<String> {
@@ -149,7 +146,7 @@ impl Routes<'_> {
         };
         let redirected = self.site.redirected();
         let passes_all = |rule: &Proxy| {
-            let is_whole = matches!(&*rule.path, "*" | "/*") && !rule.is_fastcgi;
+            let is_whole = covers_all(&rule.path) && !rule.is_fastcgi;
             let is_for_some = rule.keys.iter().any(|(key, _)| matches!(&**key, "if" | "when"));
             is_whole && !is_for_some && rule.except.iter().all(|path| redirected.contains(path))
         };
@@ -179,7 +176,7 @@ impl Routes<'_> {
     /// Denies the paths of file servers that Weir has no form for, where it would send the files of another root or of a mount.
     pub(super) fn close_lost_files(&mut self) {
         for (at, shown, patterns) in std::mem::take(&mut self.lost_files) {
-            let is_everything = patterns.iter().any(|path| matches!(&**path, "*" | "/*"));
+            let is_everything = patterns.iter().any(|path| covers_all(path));
             let is_mounted = |path: &String| {
                 let mut mounts = self.site.mounts.iter();
                 mounts.any(|mount| overlaps(path, &format!("{}*", mount.path)))

@@ -1,0 +1,126 @@
+//! `return` and `rewrite` of a server or a location: redirects, and refusals of its paths. Where they lead is in [`super::goal`],
+//! what becomes of texts in [`super::closed`].
+
+use super::closed;
+use super::goal::{self, Goal, Variables};
+use crate::access::Access;
+use crate::confinement;
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{Redirect, Site};
+use crate::regex::Match;
+
+/// Reads `return` for a path.
+pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, variables: &Variables) -> Fate {
+    let (status, text) = match (directive.arg(0).parse::<u16>(), directive.args.len()) {
+        (Ok(status), _) => (status, directive.arg(1)),
+        (Err(_), 1) => (302, directive.arg(0)),
+        (Err(_), _) => return Fate::missing("this is not a status"),
+    };
+    match status {
+        301 | 302 | 303 | 307 | 308 => match goal::of_match(text, from, variables) {
+            Ok(Goal::To(to)) => {
+                let keeps_query = text.contains("$request_uri") || text.contains("$args");
+                site.redirects.push(Redirect {
+                    from: from.pattern.clone(),
+                    to,
+                    status,
+                    ..Redirect::default()
+                });
+                match keeps_query {
+                    true => Fate::Carried,
+                    false => Fate::changed("Weir appends the query of the request"),
+                }
+            }
+            Ok(Goal::Secure(_)) => {
+                secure(directive, &from.pattern, status, site);
+                Fate::Carried
+            }
+            Err(why) => Fate::missing(why),
+        },
+        400..=599 if from.pattern == "/" => Fate::open("a rule of Weir for `/` is for all paths"),
+        400..=599 => {
+            site.access.push(Access::refusal(&from.pattern, status));
+            match Access::fate_of_refusal(status) {
+                Fate::Carried if !text.is_empty() => Fate::changed("without the text: error pages have it"),
+                fate => fate,
+            }
+        }
+        _ => closed::deny_in_place_of_text(std::slice::from_ref(&from.pattern), site),
+    }
+}
+
+/// Notes that the paths of a pattern are redirected to https at the host of the request.
+fn secure(directive: &Directive, from: &str, status: u16, site: &mut Site) {
+    let rule = Redirect {
+        from: from.to_owned(),
+        status,
+        ..Redirect::default()
+    };
+    site.secured.push((rule, directive.at.clone(), directive.shown()));
+}
+
+/// Reads a `rewrite` of all paths of a location to https. `None`: it does something else.
+pub(super) fn secured_rewrite(
+    directive: &Directive,
+    patterns: &[String],
+    site: &mut Site,
+    variables: &Variables,
+) -> Option<Fate> {
+    let (rules, _) = goal::of_rewrite(directive.arg(0), directive.arg(1), variables).ok()?;
+    let [(from, Goal::Secure(_))] = rules.as_slice() else {
+        return None;
+    };
+    let status = if directive.arg(2) == "permanent" { 301 } else { 302 };
+    if from != "*" {
+        return None;
+    }
+    for pattern in patterns {
+        secure(directive, pattern, status, site);
+    }
+    Some(Fate::Carried)
+}
+
+/// Reads `rewrite EXPRESSION TEXT [FLAG]`.
+pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variables) -> Fate {
+    let (expression, text, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+    let is_address =
+        text.starts_with("http://") || text.starts_with("https://") || text.starts_with("$scheme");
+    let status = match flag {
+        "permanent" => 301,
+        "redirect" => 302,
+        _ if is_address => 302,
+        _ => {
+            let confined = confinement::lost(text).filter(|_| confinement::is_of_all(expression));
+            return confined.unwrap_or(Fate::missing(
+                "Weir redirects, and does not change paths inside; `[[try-files]]` names other files for a path",
+            ));
+        }
+    };
+    if crate::regex::is_slash_removal(expression, text) {
+        site.remove_slashes();
+        return match status {
+            301 => Fate::Carried,
+            _ => Fate::changed("`trailing-slash` redirects with 301"),
+        };
+    }
+    match goal::of_rewrite(expression, text, variables) {
+        Ok((rules, differs)) => {
+            for (from, goal) in rules {
+                let Goal::To(to) = goal else {
+                    return Fate::missing(
+                        "the converter reads redirects to https for all paths of a server or a location",
+                    );
+                };
+                site.redirects.push(Redirect {
+                    from,
+                    to,
+                    status,
+                    ..Redirect::default()
+                });
+            }
+            differs.map_or(Fate::Carried, Fate::changed)
+        }
+        Err(why) => Fate::missing(why),
+    }
+}
