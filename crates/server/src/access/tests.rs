@@ -40,6 +40,18 @@ fn world(text: &str) -> World {
     }
 }
 
+/// A GET request for a path.
+fn request<'b, 's>(path: &'b str, lines: &'s [Line<'b>]) -> RequestHead<'b, 's> {
+    RequestHead {
+        method: Method::Get,
+        method_name: "GET",
+        target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
+        target_raw: path.as_bytes(),
+        protocol: Protocol::Http11,
+        fields: Fields::new(lines),
+    }
+}
+
 fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong: bool) -> Verdict {
     let lines: Vec<Line<'_>> = authorization
         .iter()
@@ -48,14 +60,7 @@ fn ask(world: &World, path: &str, authorization: &[&[u8]], peer: &str, is_wrong:
             value,
         })
         .collect();
-    let head = RequestHead {
-        method: Method::Get,
-        method_name: "GET",
-        target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
-        target_raw: path.as_bytes(),
-        protocol: Protocol::Http11,
-        fields: Fields::new(&lines),
-    };
+    let head = request(path, &lines);
     let sender = Sender {
         peer: peer.parse().unwrap(),
         is_secured: false,
@@ -351,16 +356,8 @@ fn a_certificate_is_needed_where_a_rule_says_so() {
          [[access]]\npath = '/either/*'\ncertificate = 'Ann'\nallow = '192.0.2.0/24'\nsatisfy = 'any'\n\
          [[access]]\npath = '/both/*'\ncertificate = 'Ann'\nUSERS\n",
     );
-    let lines: [Line<'_>; 0] = [];
     let ask = |path: &str, peer: &str, certificate: Option<&str>| {
-        let head = RequestHead {
-            method: Method::Get,
-            method_name: "GET",
-            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
-            target_raw: path.as_bytes(),
-            protocol: Protocol::Http11,
-            fields: Fields::new(&lines),
-        };
+        let head = request(path, &[]);
         let sender = Sender {
             peer: peer.parse().unwrap(),
             is_secured: certificate.is_some(),
@@ -405,14 +402,7 @@ fn another_server_decides_behind_network_and_password() {
         value: RIGHT,
     };
     let ask = |path: &str, peer: &str, lines: &[Line<'_>], known: &Known| {
-        let head = RequestHead {
-            method: Method::Get,
-            method_name: "GET",
-            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
-            target_raw: path.as_bytes(),
-            protocol: Protocol::Http11,
-            fields: Fields::new(lines),
-        };
+        let head = request(path, lines);
         let sender = Sender {
             peer: peer.parse().unwrap(),
             is_secured: true,
@@ -546,14 +536,7 @@ fn rules_whose_conditions_matter_to_a_path_are_found() {
         ("/a.html.gz", &[1]),
         ("/ta", &[0]),
     ] {
-        let head = RequestHead {
-            method: Method::Get,
-            method_name: "GET",
-            target: Target::parse(path.as_bytes(), Method::Get).unwrap(),
-            target_raw: path.as_bytes(),
-            protocol: Protocol::Http11,
-            fields: Fields::EMPTY,
-        };
+        let head = request(path, &[]);
         let found = world.gates.conditional(0, &head);
         let found: Vec<usize> = found.into_iter().map(|(at, _)| at).collect();
         assert_eq!(found, expected, "{path}");

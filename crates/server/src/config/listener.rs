@@ -179,19 +179,21 @@ impl Config {
             HttpsRedirect::Auto | HttpsRedirect::Off => None,
             HttpsRedirect::Port(port) => Some(port),
             HttpsRedirect::On => {
-                let secured = self
-                    .listeners()
-                    .into_iter()
-                    .find(|one| one.tls.is_some() && !one.is_admin);
+                let secured = self.public_listeners().find(|one| one.tls.is_some());
                 secured.and_then(|one| Some(one.address.0.iter().find_map(Address::tcp)?.port()))
             }
         }
     }
 
+    /// All listeners but that of `[admin]`.
+    fn public_listeners(&self) -> impl Iterator<Item = Listener> {
+        let all = self.listeners().into_iter();
+        all.filter(|listener| !listener.is_admin)
+    }
+
     /// Whether some listener other than that of `[admin]` speaks TLS.
     pub fn has_tls(&self) -> bool {
-        let mut public = self.listeners().into_iter().filter(|listener| !listener.is_admin);
-        public.any(|listener| listener.tls.is_some())
+        self.public_listeners().any(|listener| listener.tls.is_some())
     }
 
     /// Validates addresses and certificates.
@@ -295,8 +297,7 @@ impl Config {
             return Ok(());
         };
         let asks = |listener: Listener| listener.tls.is_some_and(|tls| tls.asks_clients().is_some());
-        let mut public = self.listeners().into_iter().filter(|listener| !listener.is_admin);
-        match public.any(asks) {
+        match self.public_listeners().any(asks) {
             true => Ok(()),
             false => Err(ConfigError::invalid(
                 "certificate",

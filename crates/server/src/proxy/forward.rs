@@ -168,11 +168,11 @@ pub(crate) struct Forward {
     asked: Option<Instant>,
     /// A byte of the response arrived.
     has_heard: bool,
-    /// The request or the response went on, or the upstream's time begins, since [`Forward::patience`] was asked.
+    /// Since the last [`Forward::patience`], the request or the response went on, or the upstream's time began.
     has_moved: bool,
-    /// When that was so last.
+    /// When the exchange went on last.
     moved: Instant,
-    /// Bytes for the upstream that were not given to the driver then.
+    /// Value of [`Forward::unsent`] at the last [`Forward::patience`].
     unsent_before: usize,
 
     upstream: Connection,

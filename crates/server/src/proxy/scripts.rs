@@ -307,7 +307,7 @@ impl Scripted {
         }
     }
 
-    /// Whether the search is over. The driver may tell late of a wait before it.
+    /// Whether the search is over. The driver may report the end of an earlier wait late.
     pub(crate) fn is_woken(&self) -> bool {
         self.wait.as_ref().is_some_and(|wait| wait.is_over())
     }

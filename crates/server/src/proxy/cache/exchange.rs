@@ -302,7 +302,8 @@ impl Cached {
         }
         let may_fly = self.waits == 0 || slow.is_some();
         if may_fly && !self.is_disk_late && self.may_collapse(wall) {
-            match self.fly_in_time(slow.as_deref(), now) {
+            let flown = self.cache.flights.succeed(self.flight(), slow.as_deref(), now);
+            match flown {
                 Flown::Lead(lead) => self.lead = Some(lead),
                 Flown::Wait(wait) if self.waits < WAITS_MAX => {
                     self.waiter = Some(Waiter::clone(&wait));
@@ -351,7 +352,7 @@ impl Cached {
         self.loading.is_some()
     }
 
-    /// Whether the wait that is under way is over. The driver may tell late of one before it.
+    /// Whether the wait that is under way is over. The driver may report the end of an earlier one late.
     pub(crate) fn is_woken(&self) -> bool {
         let awaited = self.awaited.as_ref().map(|(wait, _)| wait);
         let wait = self.loading.as_ref().or(awaited);
@@ -371,7 +372,7 @@ impl Cached {
         self.awaited.is_some() && !self.patience(most, now).is_zero()
     }
 
-    /// The request goes to the upstream: those who wait for it need not fear that it is held up here.
+    /// The request goes to the upstream: from now on, others wait for the upstream, not for the client of this request.
     pub(crate) fn depart(&self) {
         if let Some(lead) = &self.lead {
             lead.depart();
@@ -429,20 +430,6 @@ impl Cached {
     /// Takes part in the flight for this target and these request fields, as far as is known which matter.
     fn fly(&self) -> Flown {
         self.cache.flights.enter(self.flight())
-    }
-
-    /// As [`Cached::fly`], but takes the place of a request that is held up, unless another did so already: that of `slow`, or one
-    /// whose response is late.
-    fn fly_in_time(&self, slow: Option<&Waiter>, now: Instant) -> Flown {
-        let flights = &self.cache.flights;
-        let flown = match slow {
-            Some(slow) => flights.succeed(self.flight(), slow),
-            None => self.fly(),
-        };
-        match flown {
-            Flown::Wait(wait) if wait.is_late(now) => flights.succeed(self.flight(), &wait),
-            flown => flown,
-        }
     }
 
     /// The name of the flight for this target and these request fields.

@@ -70,6 +70,11 @@ impl Flight {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether others have awaited the content for too long.
+    fn is_late(&self, now: Instant) -> bool {
+        matches!(self.lock().progress, Progress::Answered(head) if now.since(head) >= CONTENT_MAX)
+    }
+
     /// Another request waits.
     fn join(self: &Arc<Flight>) -> WaitGuard {
         let mut waiting = self.lock();
@@ -146,10 +151,11 @@ impl Flights {
         self.enter_unless(key, |_| false)
     }
 
-    /// As [`Flights::enter`], but not in the flight of `slow`: the first request for which that takes too long leads a new one in its
-    /// place.
-    pub(super) fn succeed(self: &Arc<Flights>, key: Vec<u8>, slow: &Waiter) -> Part {
-        self.enter_unless(key, |flight| Arc::ptr_eq(flight, &slow.flight))
+    /// As [`Flights::enter`], but leads a new flight in place of that of `slow`, and of one whose content is late.
+    pub(super) fn succeed(self: &Arc<Flights>, key: Vec<u8>, slow: Option<&Waiter>, now: Instant) -> Part {
+        self.enter_unless(key, |flight| {
+            slow.is_some_and(|slow| Arc::ptr_eq(flight, &slow.flight)) || flight.is_late(now)
+        })
     }
 
     fn enter_unless(self: &Arc<Flights>, key: Vec<u8>, is_left: impl FnOnce(&Arc<Flight>) -> bool) -> Part {
@@ -241,11 +247,6 @@ impl Waiter {
             Progress::Answered(head) => head + CONTENT_MAX.min(most),
         };
         until.since(now)
-    }
-
-    /// Whether the content has been awaited for too long by others.
-    pub(super) fn is_late(&self, now: Instant) -> bool {
-        matches!(self.flight.lock().progress, Progress::Answered(head) if now.since(head) >= CONTENT_MAX)
     }
 
     /// Calls `wake` once the wait is over: the response is there, will not come, or is awaited no longer. At once, if that is so

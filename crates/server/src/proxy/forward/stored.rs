@@ -65,8 +65,8 @@ impl Forward {
         cached.is_some_and(|cached| cached.keeps_waiting(most, now))
     }
 
-    /// The driver tells that a wait is over. Returns whether it is the one under way: one that the request has left may be told of
-    /// late.
+    /// The driver reports that a wait is over. Returns whether it is the one under way: the driver may report late the end of a wait
+    /// that the request has left.
     pub(crate) fn wait_ended(&mut self, now: Instant) -> bool {
         let is_over = match self.link {
             Link::Collapsed => self.cached.as_ref().is_some_and(|cached| cached.is_woken()),

@@ -54,25 +54,8 @@ impl Forward {
 
     /// How long the exchange may wait for what it waits for; `None`: for the client, to take output or to send its body.
     pub(crate) fn patience(&mut self, now: Instant) -> Option<Duration> {
-        let has_all = self.has_whole_request && !self.is_sending_up && self.unsent() == 0;
-        if self.link == Link::Open && has_all {
-            self.asked.get_or_insert(now);
-        }
-        // Only the exchange itself counts: an upstream can send PING of HTTP/2 forever and take no content.
-        let unsent = self.unsent();
-        if std::mem::take(&mut self.has_moved) || unsent < self.unsent_before {
-            self.moved = now;
-        }
-        self.unsent_before = unsent;
+        self.note_progress(now);
         let rule = &self.route.rule;
-        let idle = match self.link {
-            Link::Open => rule.idle_timeout.saturating_sub(now.since(self.moved)),
-            _ => rule.idle_timeout,
-        };
-        // Error messages of FastCGI and PING of HTTP/2 are no part of the response, so they give it no more time.
-        let is_awaited = self.link == Link::Open && !self.has_begun();
-        let asked = self.asked.filter(|_| is_awaited);
-        let left = asked.map(|asked| rule.first_byte_timeout.saturating_sub(now.since(asked)));
         match self.link {
             Link::Queued if self.is_collecting() => None,
             Link::Collapsed if self.cached.as_ref().is_some_and(|cached| cached.is_loading()) => {
@@ -94,12 +77,39 @@ impl Forward {
             _ if self.is_sending_down => None,
             // Calls of gRPC may stay open for long, and either side sends when it has something to say.
             _ if self.wants_input() && !self.is_http2() => None,
-            _ => Some(match left {
-                Some(left) if !self.has_heard => left,
-                // An interim response, or a part of the head: it gives the rest more time, never less.
-                Some(left) => left.max(idle),
-                None => idle,
-            }),
+            _ => Some(self.patience_with_upstream(now)),
+        }
+    }
+
+    /// Notes whether the exchange went on, and since when the upstream has the whole request.
+    fn note_progress(&mut self, now: Instant) {
+        let unsent = self.unsent();
+        if self.link == Link::Open && self.has_whole_request && !self.is_sending_up && unsent == 0 {
+            self.asked.get_or_insert(now);
+        }
+        // Only the exchange itself counts: an upstream can send PING of HTTP/2 forever and take no content.
+        if std::mem::take(&mut self.has_moved) || unsent < self.unsent_before {
+            self.moved = now;
+        }
+        self.unsent_before = unsent;
+    }
+
+    /// How long the upstream may take for the response, or for the next part of it.
+    fn patience_with_upstream(&self, now: Instant) -> Duration {
+        let rule = &self.route.rule;
+        let idle = match self.link {
+            Link::Open => rule.idle_timeout.saturating_sub(now.since(self.moved)),
+            _ => rule.idle_timeout,
+        };
+        // Error messages of FastCGI and PING of HTTP/2 are no part of the response, so they give it no more time.
+        let is_awaited = self.link == Link::Open && !self.has_begun();
+        let asked = self.asked.filter(|_| is_awaited);
+        let left = asked.map(|asked| rule.first_byte_timeout.saturating_sub(now.since(asked)));
+        match left {
+            Some(left) if !self.has_heard => left,
+            // An interim response, or a part of the head: it gives the rest more time, never less.
+            Some(left) => left.max(idle),
+            None => idle,
         }
     }
 }
