@@ -227,8 +227,8 @@ pub(crate) struct PlaceFlags {
     #[arg(long, value_name = "SECONDS", help_heading = "Machines")]
     pub(crate) start_at: Option<f64>,
 
-    /// Starts all machines together, soon after the last of them has come to this folder. They share it, and each run
-    /// needs a new one. The clocks of the machines must agree (NTP)
+    /// Folder that all machines share, in which they agree on a common start once all have arrived. Each run needs a new
+    /// folder, and the clocks must be synchronized (NTP)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["start_at", "slo"], help_heading = "Machines")]
     pub(crate) start_with: Option<PathBuf>,
 
@@ -244,8 +244,8 @@ pub(crate) struct AskedFlags {
     #[arg(long, value_name = "DIR", help_heading = "Workload")]
     pub(crate) site: Option<PathBuf>,
 
-    /// File of paths, one per line, requested in turn. If a line has a weight behind its path (`/a 3`), paths are drawn by
-    /// weight, from --seed; lines without one have weight 1
+    /// File of paths, one per line, requested in turn. If any line has a weight after its path (`/a 3`), each request
+    /// draws its path by weight instead; lines without a weight have weight 1
     #[arg(long, value_name = "FILE", conflicts_with = "site", help_heading = "Workload")]
     pub(crate) urls: Option<PathBuf>,
 
@@ -442,7 +442,7 @@ impl HowFlags {
 /// The collector that gets the seconds of a run.
 #[derive(Debug, Args)]
 pub(crate) struct CollectorFlags {
-    /// Sends counts and response times by second to this collector of OpenTelemetry when the run has ended, as in
+    /// After the run, sends counts and response times by second to this collector of OpenTelemetry, such as
     /// http://127.0.0.1:4318
     #[arg(long, value_name = "URL", help_heading = "Results")]
     pub(crate) otlp: Option<OtlpEndpoint>,
@@ -459,7 +459,7 @@ pub(crate) struct CollectorFlags {
 /// The receiver of Prometheus remote write that gets the seconds of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RemoteWriteFlags {
-    /// Sends counts and response times by second to this receiver of Prometheus remote write when the run has ended, as in
+    /// After the run, sends counts and response times by second to this receiver of Prometheus remote write, such as
     /// http://127.0.0.1:9090/api/v1/write
     #[arg(long, value_name = "URL", value_parser = parse_receiver, help_heading = "Results")]
     pub(crate) remote_write: Option<Url>,

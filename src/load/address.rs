@@ -39,7 +39,7 @@ fn listed(text: &str) -> Result<(Vec<String>, Option<Weights>), String> {
         let (path, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         if !path.starts_with('/') || path.bytes().any(|byte| !byte.is_ascii_graphic()) {
             return Err(fault(format!(
-                "`{}` is not a path: a path begins with / and has no spaces",
+                "`{}` is not a path: a path begins with / and has visible ASCII characters only; write others as %XX",
                 path.escape_debug()
             )));
         }
@@ -55,7 +55,7 @@ fn listed(text: &str) -> Result<(Vec<String>, Option<Weights>), String> {
         return Err("contains no path".to_owned());
     }
     let weights = match is_weighted {
-        true => Some(Weights::of(weights).ok_or("has weights whose sum is too large")?),
+        true => Some(Weights::of(weights).ok_or("has weights whose sum is too large; write smaller ones")?),
         false => None,
     };
     Ok((paths, weights))
@@ -67,7 +67,8 @@ fn weight(word: &str) -> Result<u64, String> {
     match parts {
         Ok(parts) if (1.0..=WEIGHT_MAX * WEIGHT_PARTS).contains(&parts) => Ok(parts as u64),
         _ => Err(format!(
-            "`{}` is not a weight: behind a path stands nothing, or a number from 0.000001 to {WEIGHT_MAX}",
+            "`{}` is not a weight: write a number from 0.000001 to {WEIGHT_MAX} after the path, or nothing; a space in a path \
+             is %20",
             word.escape_debug()
         )),
     }

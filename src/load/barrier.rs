@@ -38,6 +38,8 @@ const LOOK_PER_RANK: Duration = Duration::from_millis(1);
 const LEAD: Duration = Duration::from_secs(3);
 /// Largest number of ranks that a message names.
 const NAMED_MAX: usize = 20;
+/// What to do if a rank is missing.
+const REMEDY: &str = "start all ranks of a run, or set a longer --start-timeout";
 
 /// A run as rank 0 announces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,7 +149,7 @@ impl Rank<'_> {
                 Step::Start(start) => return Ok(start),
                 Step::Leave => {
                     return Err(Failure::Invalid(format!(
-                        "rank 0 has given up waiting in `{}`: {}",
+                        "rank 0 has given up waiting in `{}`: {}; {REMEDY}",
                         self.folder.display(),
                         self.absent(&found, &seen)
                     )));
@@ -176,7 +178,7 @@ impl Rank<'_> {
             (State::New, None) if self.number == 0 => return Ok(Step::Announce),
             (State::New, None) => return Ok(Step::Wait),
             (State::New, Some(run)) => {
-                // Rank 0 comes before its announcement, and every rank before its file and before the start.
+                // A new rank has announced nothing and written no file, and its run cannot have started without it.
                 if self.number == 0 || found.start.is_some() || found.ranks.contains(&self.number) {
                     return Err(self.used());
                 }
@@ -268,7 +270,7 @@ impl Rank<'_> {
             return;
         };
         let is_announced = || matches!(self.announced(), Ok(Some(announced)) if announced.run == *run);
-        // What cannot be removed makes only the folder useless.
+        // If a file cannot be removed, the next run needs another folder.
         if self.number == 0 && is_announced() {
             let _ = std::fs::remove_file(self.folder.join(RUN));
         }
@@ -303,7 +305,7 @@ impl Rank<'_> {
             State::Joined(_) => self.absent(found, seen),
         };
         Failure::Invalid(format!(
-            "rank {} waited {timeout:?} in `{}`: {why}; start all ranks of a run, or set a longer --start-timeout",
+            "rank {} waited {timeout:?} in `{}`: {why}; {REMEDY}",
             self.number,
             self.folder.display()
         ))
@@ -494,7 +496,7 @@ mod tests {
         assert!(start >= 1003.0, "{start}");
         assert_eq!(one.look(&joined).expect("a look").start, Some(start));
 
-        // Who gives up takes along what it has written, and rank 0 the announcement.
+        // A rank that gives up removes its file, and rank 0 also the announcement.
         one.leave(&joined);
         let rest = one.look(&joined).expect("a look");
         assert_eq!((rest.announced.is_some(), rest.ranks.len()), (true, 0));

@@ -49,9 +49,9 @@ impl Ledger {
         self.from
     }
 
-    /// When an event of `now` enters the series by second, and the start of that. The last second of the measured time
-    /// may be a part of one, which contains only what happened in that time: later events belong to the seconds behind
-    /// it.
+    /// When an event of `now` enters the series by second, and the start of the series. If the measured time ends within
+    /// a second, that second contains only what happened in it before the end. Later events enter the next second or
+    /// one after that.
     #[inline]
     pub(crate) fn series(&self, now: Instant) -> (Instant, Instant) {
         if self.is_in_time(now) {
