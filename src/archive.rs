@@ -15,6 +15,8 @@ const FILE_MAX: u64 = 256 << 20;
 const ENTRIES_MAX: usize = 10_000;
 /// Limit on a phase, in milliseconds: longer ones count as this.
 const PHASE_MAX: f64 = 1e9;
+/// What to do about a file that is none.
+const NAMED: &str = "name a file of `weir fetch --har`, or one that a browser exported";
 
 /// The parts of a file that are used.
 #[derive(Debug, Deserialize)]
@@ -107,7 +109,7 @@ impl Archive {
         let mut text = String::new();
         file.take(FILE_MAX + 1)
             .read_to_string(&mut text)
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| unusable(format!("it cannot be read as text ({error}); {NAMED}")))?;
         if text.len() as u64 > FILE_MAX {
             return Err(unusable(
                 "it has more than 256 MiB; export it without content".to_owned(),
@@ -120,11 +122,8 @@ impl Archive {
     /// Why the text is no archive, and what to do.
     pub(crate) fn parse(text: &str, name: String) -> Result<Archive, String> {
         // Some programs begin the file with a byte order mark.
-        let file: File = serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
-            format!(
-                "this is no HTTP archive ({error}); name a file of `weir fetch --har`, or one that a browser exported"
-            )
-        })?;
+        let file: File = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+            .map_err(|error| format!("this is no HTTP archive ({error}); {NAMED}"))?;
         let all = file.log.entries;
         if all.len() > ENTRIES_MAX {
             return Err(format!(

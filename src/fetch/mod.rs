@@ -33,7 +33,7 @@ use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use store::Store;
-use svg::Side;
+use svg::Waterfall;
 use units::{Duration, UnixTime};
 use url::{Host, Url};
 
@@ -353,8 +353,8 @@ fn drawn(flags: &Flags, recorded: &[Archive]) -> Result<(), Failure> {
         return Ok(());
     };
     let page = first.entries.first().map_or("", |entry| entry.url.as_str());
-    let sides: Vec<Side<'_>> = recorded.iter().map(Side::Recorded).collect();
-    written(path, svg::draw(page, &sides).as_bytes())
+    let waterfalls: Vec<Waterfall<'_>> = recorded.iter().map(Waterfall::Recorded).collect();
+    written(path, svg::draw(page, &waterfalls).as_bytes())
 }
 
 fn say(
@@ -372,14 +372,14 @@ fn say(
     };
     let drawn = match &flags.svg {
         Some(path) => {
-            let earlier = recorded.iter().map(Side::Recorded);
+            let earlier = recorded.iter().map(Waterfall::Recorded);
             // Of each mode, the last fetch.
             let now = manners
                 .iter()
                 .filter_map(|manner| runs.iter().rfind(|run| run.manner == *manner))
-                .map(Side::Fetched);
-            let sides: Vec<Side<'_>> = earlier.chain(now).collect();
-            written(path, svg::draw(page.as_str(), &sides).as_bytes())
+                .map(Waterfall::Fetched);
+            let waterfalls: Vec<Waterfall<'_>> = earlier.chain(now).collect();
+            written(path, svg::draw(page.as_str(), &waterfalls).as_bytes())
         }
         None => Ok(()),
     };

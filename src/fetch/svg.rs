@@ -39,9 +39,9 @@ svg{--bg:#fff;--ink:#1d2430;--dim:#5d6878;--grid:#e3e7ed;font:12px system-ui,san
 /// Number of causes that fit into one line of the legend.
 const LEGEND: usize = 6;
 
-/// One waterfall of a picture.
+/// Where the rows of a waterfall come from.
 #[derive(Clone, Copy)]
-pub(super) enum Side<'a> {
+pub(super) enum Waterfall<'a> {
     /// A fetch of this command.
     Fetched(&'a Run),
     /// An earlier one, or one of a browser.
@@ -56,17 +56,17 @@ struct Row<'a> {
     end: Option<Duration>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> Waterfall<'a> {
     fn elapsed(self) -> Duration {
         match self {
-            Side::Fetched(run) => run.timeline.ended - run.timeline.began,
-            Side::Recorded(archive) => milliseconds(archive.elapsed()),
+            Waterfall::Fetched(run) => run.timeline.ended - run.timeline.began,
+            Waterfall::Recorded(archive) => milliseconds(archive.elapsed()),
         }
     }
 
     fn rows(self) -> Vec<Row<'a>> {
         match self {
-            Side::Fetched(run) => {
+            Waterfall::Fetched(run) => {
                 let objects = &run.timeline.objects;
                 let page = objects.first().map_or("", |object| origin(&object.url));
                 let row = |object: &'a Object| {
@@ -78,7 +78,7 @@ impl<'a> Side<'a> {
                 };
                 objects.iter().map(row).collect()
             }
-            Side::Recorded(archive) => {
+            Waterfall::Recorded(archive) => {
                 let entries = &archive.entries;
                 let page = entries.first().map_or("", |entry| origin(entry.url.as_str()));
                 let row = |entry: &'a Entry| Row {
@@ -98,7 +98,7 @@ impl<'a> Side<'a> {
         });
         let took = format!("{:.1} ms{beside}", elapsed.as_secs_f64() * 1e3);
         match self {
-            Side::Fetched(run) => {
+            Waterfall::Fetched(run) => {
                 let timeline = &run.timeline;
                 let totals = timeline.sums();
                 let lookup = run.dns.map_or(String::new(), |took| {
@@ -113,7 +113,7 @@ impl<'a> Side<'a> {
                     units::Bytes(totals.bytes_in)
                 )
             }
-            Side::Recorded(archive) => format!(
+            Waterfall::Recorded(archive) => format!(
                 "{}: {took}, {} requests, recorded",
                 shortened(&archive.name, 60),
                 archive.entries.len()
@@ -124,11 +124,11 @@ impl<'a> Side<'a> {
 
 /// The whole picture as SVG. Every waterfall has the same time scale. Those after the first have, at each object, by how much later
 /// (+) or earlier (−) it was complete than in the first.
-pub(super) fn draw(title: &str, sides: &[Side<'_>]) -> String {
-    let elapsed = sides.iter().map(|side| side.elapsed()).max();
+pub(super) fn draw(title: &str, waterfalls: &[Waterfall<'_>]) -> String {
+    let elapsed = waterfalls.iter().map(|waterfall| waterfall.elapsed()).max();
     let elapsed = elapsed.unwrap_or_default();
     let scale = (WIDTH - LEFT - RIGHT) / elapsed.as_secs_f64().max(1e-9);
-    let all: Vec<Vec<Row<'_>>> = sides.iter().map(|side| side.rows()).collect();
+    let all: Vec<Vec<Row<'_>>> = waterfalls.iter().map(|waterfall| waterfall.rows()).collect();
     let tall = |rows: &Vec<Row<'_>>| ABOVE + ROW * rows.len() as f64 + BELOW;
     let height = HEAD + all.iter().map(tall).sum::<f64>();
     let mut svg = format!(
@@ -139,7 +139,7 @@ pub(super) fn draw(title: &str, sides: &[Side<'_>]) -> String {
         escaped(title),
         escaped(&shortened(title, 110))
     );
-    legends(&mut svg, sides);
+    legends(&mut svg, waterfalls);
     let first: HashMap<&str, Duration> = all
         .first()
         .into_iter()
@@ -147,9 +147,9 @@ pub(super) fn draw(title: &str, sides: &[Side<'_>]) -> String {
         .filter_map(|row| Some((row.name, row.end?)))
         .collect();
     let mut y = HEAD;
-    for (number, (side, rows)) in sides.iter().zip(&all).enumerate() {
-        let before = sides.first().filter(|_| number > 0);
-        let label = side.label(before.map(|side| side.elapsed()));
+    for (number, (waterfall, rows)) in waterfalls.iter().zip(&all).enumerate() {
+        let before = waterfalls.first().filter(|_| number > 0);
+        let label = waterfall.label(before.map(|waterfall| waterfall.elapsed()));
         let _ = write!(
             svg,
             "<text class=\"dim\" x=\"10\" y=\"{:.1}\">{}</text>",
@@ -158,7 +158,7 @@ pub(super) fn draw(title: &str, sides: &[Side<'_>]) -> String {
         );
         let top = y + ABOVE;
         grid(&mut svg, elapsed, scale, top, y + tall(rows));
-        let fits = if sides.len() > 1 { NAME_BESIDE } else { NAME };
+        let fits = if waterfalls.len() > 1 { NAME_BESIDE } else { NAME };
         for (row, place) in rows.iter().zip(0_u32..) {
             let line = top + ROW * f64::from(place) + 11.0;
             let _ = write!(
@@ -178,9 +178,9 @@ pub(super) fn draw(title: &str, sides: &[Side<'_>]) -> String {
                 );
             }
         }
-        match side {
-            Side::Fetched(run) => fetched(&mut svg, run, top, scale),
-            Side::Recorded(archive) => recorded(&mut svg, archive, top, scale),
+        match waterfall {
+            Waterfall::Fetched(run) => fetched(&mut svg, run, top, scale),
+            Waterfall::Recorded(archive) => recorded(&mut svg, archive, top, scale),
         }
         y += tall(rows);
     }
@@ -189,7 +189,7 @@ pub(super) fn draw(title: &str, sides: &[Side<'_>]) -> String {
 }
 
 /// The classes and their meanings.
-fn legends(svg: &mut String, sides: &[Side<'_>]) {
+fn legends(svg: &mut String, waterfalls: &[Waterfall<'_>]) {
     let mut entries = vec![
         ("known", "known"),
         ("connect", "connecting"),
@@ -200,7 +200,10 @@ fn legends(svg: &mut String, sides: &[Side<'_>]) {
         ("others", "other streams"),
         ("failed", "failed"),
     ];
-    if sides.iter().any(|side| matches!(side, Side::Recorded(_))) {
+    if waterfalls
+        .iter()
+        .any(|waterfall| matches!(waterfall, Waterfall::Recorded(_)))
+    {
         entries.push(("lookup", "name lookup"));
     }
     legend(svg, 40.0, &entries);
@@ -503,7 +506,7 @@ mod tests {
     fn two_waterfalls_have_one_scale_and_say_which_object_took_longer() {
         let one = archive("a <before>.har", "http://one", 60.0);
         let other = archive("after & more.har", "https://other:8443", 160.0);
-        let both = [Side::Recorded(&one), Side::Recorded(&other)];
+        let both = [Waterfall::Recorded(&one), Waterfall::Recorded(&other)];
         let svg = draw("http://one/?<&>", &both);
         let document = roxmltree::Document::parse(&svg).expect("XML");
         let texts: Vec<&str> = document

@@ -11,7 +11,7 @@
 use super::security::printable;
 use crate::archive::{Archive, Entry};
 use crate::failure::Failure;
-use ::trace::{Event, Finding, Kind, Spread, Transaction};
+use ::trace::{Event, Finding, Kind, Spread, TARGET_MAX, Transaction};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -22,8 +22,6 @@ use url::Position;
 
 /// Limit on results of the capture that are kept until its end; later ones are counted.
 const RESULTS_MAX: usize = 1 << 16;
-/// Bytes of a target that the capture's requests have.
-const TARGET_MAX: usize = 256;
 /// How far a request of the capture may be outside the time of its entry, in milliseconds.
 const SLACK: f64 = 1_000.0;
 
@@ -422,7 +420,8 @@ fn claim(free: &mut Vec<Interval>, cover: &[Interval]) -> f64 {
 }
 
 fn length(intervals: &[Interval]) -> f64 {
-    intervals.iter().map(|(from, to)| to - from).sum()
+    // The sum of no numbers is -0.0, which would be printed.
+    intervals.iter().map(|(from, to)| to - from).sum::<f64>() + 0.0
 }
 
 impl Object<'_> {
@@ -604,6 +603,7 @@ mod tests {
         assert_eq!(claim(&mut free, &[(5.0, 25.0), (8.0, 26.0), (40.0, 50.0)]), 11.0);
         assert_eq!(free, [(0.0, 5.0), (26.0, 30.0)]);
         assert_eq!(length(&free), 9.0);
+        assert_eq!(format!("{:.1}", length(&[])), "0.0");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn common(text: &[u8]) -> Option<UnixTime> {
 }
 
 /// Parses `1994-11-06T08:49:37Z`, also with a fraction and with a zone offset (RFC 3339).
-pub fn iso(text: &[u8]) -> Option<UnixTime> {
+pub fn rfc3339(text: &[u8]) -> Option<UnixTime> {
     let (year, rest) = number(text, 4)?;
     let (month, rest) = number(rest.strip_prefix(b"-")?, 2)?;
     let (day, rest) = number(rest.strip_prefix(b"-")?, 2)?;
@@ -118,16 +118,16 @@ mod tests {
         assert_eq!(common(b"01/Jan/1970:00:00:00 +0000"), at(0));
         assert_eq!(common(b"29/Feb/2000:00:00:00 +0000"), at(951_782_400));
         assert_eq!(common(b"01/Mar/2100:00:00:00 +0000"), at(4_107_542_400));
-        assert_eq!(iso(b"1994-11-06T08:49:37Z"), at(784_111_777));
-        assert_eq!(iso(b"1994-11-06T08:49:37+00:00"), at(784_111_777));
+        assert_eq!(rfc3339(b"1994-11-06T08:49:37Z"), at(784_111_777));
+        assert_eq!(rfc3339(b"1994-11-06T08:49:37+00:00"), at(784_111_777));
         let nanos = |nanos| {
             Some(UnixTime {
                 secs: 784_111_777,
                 nanos,
             })
         };
-        assert_eq!(iso(b"1994-11-06T08:49:37.25Z"), nanos(250_000_000));
-        assert_eq!(iso(b"1994-11-06T08:49:37.1234567891Z"), nanos(123_456_789));
+        assert_eq!(rfc3339(b"1994-11-06T08:49:37.25Z"), nanos(250_000_000));
+        assert_eq!(rfc3339(b"1994-11-06T08:49:37.1234567891Z"), nanos(123_456_789));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             "1994-11-06T08:49:37.Z",
             "1994-13-06T08:49:37Z",
         ] {
-            assert_eq!(iso(text.as_bytes()), None, "{text}");
+            assert_eq!(rfc3339(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -76,5 +76,5 @@ pub use tls::{
     Alert, ClientHello, Decryption, HelloError, Opener, PacketOpener, Resumption, ServerHello, Suites, Tls,
     Unopened, fuzz_tls,
 };
-pub use transaction::{HttpCounts, Reset, Transaction};
+pub use transaction::{HttpCounts, Reset, TARGET_MAX, Transaction};
 pub use volume::DatagramVolume;

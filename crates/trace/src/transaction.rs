@@ -6,8 +6,8 @@ use core::time::Duration;
 use serde::Serialize;
 use units::Instant;
 
-/// Limit on the stored bytes of a request target.
-pub(crate) const TARGET_MAX: usize = 256;
+/// Limit on the stored bytes of a request target; longer ones are cut.
+pub const TARGET_MAX: usize = 256;
 
 /// A request and its response as they passed the capture point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
