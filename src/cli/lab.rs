@@ -52,11 +52,14 @@ Examples:
   weir lab leave-one-out --parameters page,times --json
   weir lab leave-one-out --format markdown
 
-For each group of fitted parameters, the report has the figures to which the group was fitted. Each has
-four values: as published, with the values that the simulations use (adopted), with a new fit to all
-figures (refitted), and with a fit to all other figures (left out). Only the last value is a prediction.
-The report ends with the fitted parameters that cannot be checked in this way. It simulates about 6,500
-visits, and its output is the same on every machine.
+Parameters are refitted in groups. For each figure of a group, the report has four values:
+  published   the document's
+  adopted     with the values that the simulations use
+  refitted    with a new fit to all figures of the group
+  left out    with a fit to all figures but this one; only this value is a prediction
+
+The report ends with the fitted parameters that cannot be checked in this way. It simulates
+about 6,500 visits. Its output is the same on every machine.
 
 Groups: page (times of document 001), sizes, times, timeouts, wan, ppp, modem (all of document 003).")]
     LeaveOneOut(LeaveOneOutFlags),

@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 fn tree() -> Tree {
     Tree::with(&[("site/a.txt", "a file"), ("site/b.txt", "b")])
@@ -130,6 +130,16 @@ fn syslog_over_udp_gets_lines() {
     assert!(next("/a.txt", |got| daemon.recv(got)).starts_with("<30>1 "));
 }
 
+/// rsyslogd, which ends with this.
+struct Rsyslog(Child);
+
+impl Drop for Rsyslog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// What rsyslog takes for program, process, severity and message, over its socket and over UDP.
 #[test]
 fn rsyslog_understands_both_ways() {
@@ -142,7 +152,7 @@ fn rsyslog_understands_both_ways() {
     };
     let tree = tree();
     let place = |name: &str| tree.join(name).display().to_string();
-    // It is free now. No other test binds a port of its own choice.
+    // It is free now.
     let port = UdpSocket::bind("127.0.0.1:0")
         .and_then(|socket| socket.local_addr())
         .expect("a port")
@@ -156,10 +166,11 @@ fn rsyslog_understands_both_ways() {
         place("written")
     );
     std::fs::write(tree.join("rsyslog.conf"), config).expect("a configuration");
-    let mut daemon = Command::new(program)
+    let daemon = Command::new(program)
         .args(["-n", "-f", &place("rsyslog.conf"), "-i", &place("pid")])
         .spawn()
         .expect("rsyslogd starts");
+    let _daemon = Rsyslog(daemon);
     eventually("its socket", || tree.join("log.sock").exists().then_some(()));
     let server = Launch::new(Strategy::LOOPS)
         .root(&tree.join("site"))
@@ -174,8 +185,6 @@ fn rsyslog_understands_both_ways() {
         let written = std::fs::read_to_string(tree.join("written")).unwrap_or_default();
         (written.contains("/a.txt") && written.contains("reloaded")).then_some(written)
     });
-    daemon.kill().expect("our own daemon");
-    daemon.wait().expect("its end");
     let pid = server.pids()[0];
     for (program, part) in [("weir-access", "\"GET /a.txt HTTP/1.1\""), ("weir", "reloaded")] {
         let wanted = format!("{program}|{pid}|6|");

@@ -329,9 +329,15 @@ fn the_ledger_has_every_claim_once() {
 /// A number of a study: its world, measure, labels such as `server=jaws clients=42`, and value.
 type Number = (World, &'static str, String, f64);
 
+/// A measured number.
+fn measured(measure: &'static str, labels: String, value: f64) -> Number {
+    (World::Measured, measure, labels, value)
+}
+
 /// An entry of an embedded study whose runs gave these numbers.
-fn entry_with(study: usize, id: &str, numbers: Vec<Number>) -> Entry {
-    let (name, text) = EMBEDDED[study];
+fn entry_with(study: &str, id: &str, numbers: Vec<Number>) -> Entry {
+    let embedded = EMBEDDED.into_iter().find(|(name, _)| *name == study);
+    let (name, text) = embedded.expect("an embedded study");
     let plan = Plan::parse(name, text).expect("a plan");
     let mut study = Study::new(name, text, plan, BTreeMap::new()).expect("a study");
     for (world, measure, labels, value) in numbers {
@@ -358,9 +364,8 @@ fn jaws_is_ahead_under_heavy_load_and_enterprise_under_light_load() {
         (100.0, 20.0, Verdict::NotReproduced),
         (110.0, 30.0, Verdict::NotReproduced),
     ] {
-        let of = |server: &str, clients: &str, value: f64| -> Number {
-            let labels = format!("server={server} clients={clients}");
-            (World::Measured, "mbit", labels, value)
+        let of = |server: &str, clients: &str, value: f64| {
+            measured("mbit", format!("server={server} clients={clients}"), value)
         };
         let numbers = vec![
             of("jaws", "42", heavy),
@@ -368,7 +373,7 @@ fn jaws_is_ahead_under_heavy_load_and_enterprise_under_light_load() {
             of("jaws", "1", light),
             of("enterprise", "1", 25.0),
         ];
-        let entry = entry_with(3, "ja-10", numbers);
+        let entry = entry_with("jaws", "ja-10", numbers);
         assert_eq!(entry.verdict, wanted, "{heavy} {light}: {}", entry.reason);
         assert!(entry.is_further, "{entry:?}");
     }
@@ -395,7 +400,7 @@ fn pipelining_is_faster_in_every_network_or_the_claim_fails() {
         (0.95, Verdict::NotReproduced),
         (1.1, Verdict::NotReproduced),
     ] {
-        let entry = entry_with(0, "w3-10", visits(World::Measured, "seconds", 1.0, lan, 0.5));
+        let entry = entry_with("w3c", "w3-10", visits(World::Measured, "seconds", 1.0, lan, 0.5));
         assert_eq!(entry.verdict, wanted, "{lan}: {}", entry.reason);
         // The rule holds for the numbers that the document printed, which have no HTTP/1.0 over the modem.
         let published = &entry.views[&World::Published];
@@ -410,12 +415,12 @@ fn pipelining_is_faster_in_every_network_or_the_claim_fails() {
     let mut numbers = visits(World::Measured, "seconds", 1.0, 0.7, 0.5);
     for (mode, value) in [("http10", 60.0), ("pipelined", 61.0)] {
         let labels = format!("server=Weir network=ppp test=first_time mode={mode}");
-        numbers.push((World::Measured, "seconds", labels, value));
+        numbers.push(measured("seconds", labels, value));
     }
-    let entry = entry_with(0, "w3-10", numbers);
+    let entry = entry_with("w3c", "w3-10", numbers);
     assert_eq!(entry.verdict, Verdict::NotReproduced, "{}", entry.reason);
     // The simulation is fitted to these seconds: it is shown, and decides nothing.
-    let entry = entry_with(0, "w3-10", visits(World::Simulated, "seconds", 1.0, 0.7, 0.5));
+    let entry = entry_with("w3c", "w3-10", visits(World::Simulated, "seconds", 1.0, 0.7, 0.5));
     assert_eq!(entry.views[&World::Simulated].holds, Some(true));
     assert_eq!(entry.verdict, Verdict::NotJudged, "{}", entry.reason);
 }
@@ -428,7 +433,7 @@ fn pipelined_packets_are_larger_and_more_in_a_connection() {
             visits(World::Measured, "bytes", 200_000.0, 190_000.0, 190_000.0),
             visits(World::Measured, "connections", 43.0, 1.0, 1.0),
         ];
-        let entry = entry_with(0, "w3-11", numbers.concat());
+        let entry = entry_with("w3c", "w3-11", numbers.concat());
         assert_eq!(entry.verdict, wanted, "{packets}: {}", entry.reason);
         // Roughly doubled, by the recalled rows of a first visit. They have no connections.
         let published = &entry.views[&World::Published];
@@ -441,9 +446,9 @@ fn pipelined_packets_are_larger_and_more_in_a_connection() {
 #[test]
 fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
     for (last, wanted) in [(90.0, Verdict::Reproduced), (45.0, Verdict::NotReproduced)] {
-        let of = |users: u32, mean: &str, value: f64| -> Number {
+        let of = |users: u32, mean: &str, value: f64| {
             let labels = format!("size=12000 users={users} mean={mean} stacks=kernel");
-            (World::Measured, "experiment", labels, value)
+            measured("experiment", labels, value)
         };
         let numbers = vec![
             of(1, "turnaround", 11.8),
@@ -452,7 +457,7 @@ fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
             of(10, "turnaround", 100.0),
             of(10, "waiting", last),
         ];
-        let entry = entry_with(4, "mo-06", numbers);
+        let entry = entry_with("qos", "mo-06", numbers);
         assert_eq!(entry.verdict, wanted, "{last}: {}", entry.reason);
         assert_eq!(
             entry.reason.contains("Supposed, not tested: "),
@@ -467,9 +472,8 @@ fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
 #[test]
 fn apache_itself_decides_what_the_document_says_of_apache() {
     for (of_preset, of_apache, is_met) in [(60.0, 60.0, true), (60.0, 20.0, false), (20.0, 60.0, false)] {
-        let of = |server: &str, task: &str, value: f64| -> Number {
-            let labels = format!("server={server} task={task}");
-            (World::Measured, "percent", labels, value)
+        let of = |server: &str, task: &str, value: f64| {
+            measured("percent", format!("server={server} task={task}"), value)
         };
         let numbers = vec![
             of("apache-1.3", "context_switching", of_preset),
@@ -478,7 +482,7 @@ fn apache_itself_decides_what_the_document_says_of_apache() {
             of("apache-prefork", "writing_files", 40.0),
             of("phttpd", "synchronization", 50.0),
         ];
-        let entry = entry_with(3, "ja-04", numbers);
+        let entry = entry_with("jaws", "ja-04", numbers);
         let view = &entry.views[&World::Measured];
         assert_eq!(view.met, [Some(is_met), Some(true)], "{:?}", view.rules);
     }
