@@ -9,9 +9,11 @@
  * waits for the rest. It inspects no byte, except with -t, where the byte at that offset of each
  * request ('0', '1', ...) chooses the file.
  *
- *   usage: ceiling [-c] [-s BYTES] [-t OFFSET] PORT REQUEST_BYTES FILE...
+ *   usage: ceiling [-c] [-k] [-p BYTES] [-s BYTES] [-t OFFSET] PORT REQUEST_BYTES FILE...
  *     -c         close the connection after each response
- *     -s BYTES   send files of at least this size with sendfile (default: never)
+ *     -k         hold back segments of files that are not full (TCP_CORK)
+ *     -p BYTES   send files through a pipe of this length with splice, instead of with sendfile
+ *     -s BYTES   send files of at least this size from the file (default: never)
  *     -t OFFSET  choose the file by the byte at this offset of each request
  *
  * The loop is the cheapest known: it receives right after accept, sends at once, makes no second
@@ -75,8 +77,9 @@ static struct answer answers[FILES_MAX];
 static struct connection *connections[DESCRIPTORS_MAX];
 static char input[INPUT_BYTES], output[OUTPUT_BYTES];
 static size_t request_len, select_at = SIZE_MAX, sendfile_from = SIZE_MAX;
-static bool close_each;
-static int epoll_fd;
+static bool close_each, corks;
+static size_t pipe_len;
+static int epoll_fd, pipe_ends[2] = {-1, -1};
 
 static void fail(const char *what) {
     fprintf(stderr, "ceiling: %s: %s\n", what, strerror(errno));
@@ -129,6 +132,30 @@ static void park(int fd, struct connection *c) {
     c->registered = true;
 }
 
+static void cork(int fd, int on) {
+    if (corks) setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+}
+
+/* Sends bytes of a file, through the pipe if there is one. What the socket does not take is dropped with the pipe. */
+static ssize_t send_file(int fd, const struct answer *a, off_t at, size_t left) {
+    if (!pipe_len) return sendfile(fd, a->file, &at, left);
+    if (pipe_ends[0] < 0) {
+        if (pipe2(pipe_ends, O_NONBLOCK | O_CLOEXEC) < 0) fail("pipe2");
+        if (fcntl(pipe_ends[1], F_SETPIPE_SZ, (int)pipe_len) < 0) fail("F_SETPIPE_SZ");
+    }
+    ssize_t held = splice(a->file, &at, pipe_ends[1], NULL, left < pipe_len ? left : pipe_len, SPLICE_F_NONBLOCK);
+    if (held < 0) return held;
+    ssize_t n = splice(pipe_ends[0], NULL, fd, NULL, (size_t)held, SPLICE_F_NONBLOCK);
+    if (n < held) {
+        int why = errno;
+        close(pipe_ends[0]);
+        close(pipe_ends[1]);
+        pipe_ends[0] = -1;
+        errno = why;
+    }
+    return n;
+}
+
 enum progress { ALL_SENT, BLOCKED, GONE };
 
 /* Sends the queued responses. A single response is sent from its place; several in memory are copied
@@ -145,14 +172,14 @@ static enum progress answer(int fd, struct connection *c) {
             from = output;
         }
         size_t in_memory = a->one * run, total = in_memory + (a->file >= 0 ? a->file_len : 0);
+        if (a->file >= 0 && c->sent == 0) cork(fd, 1);
         while (c->sent < total) {
             ssize_t n;
             if (c->sent < in_memory) {
                 n = send(fd, from + c->sent, in_memory - c->sent,
                          MSG_NOSIGNAL | (a->file >= 0 ? MSG_MORE : 0));
             } else {
-                off_t at = (off_t)(c->sent - in_memory);
-                n = sendfile(fd, a->file, &at, total - c->sent);
+                n = send_file(fd, a, (off_t)(c->sent - in_memory), total - c->sent);
             }
             if (n < 0) {
                 if (errno != EAGAIN) return GONE;
@@ -164,6 +191,7 @@ static enum progress answer(int fd, struct connection *c) {
             }
             c->sent += (size_t)n;
         }
+        if (a->file >= 0) cork(fd, 0);
         c->sent = 0;
         first += run;
     }
@@ -217,15 +245,17 @@ static void accept_all(int listener) {
 }
 
 int main(int argc, char **argv) {
-    for (int o; (o = getopt(argc, argv, "cs:t:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "ckp:s:t:")) != -1;) {
         if (o == 'c') close_each = true;
+        else if (o == 'k') corks = true;
+        else if (o == 'p') pipe_len = strtoull(optarg, NULL, 10);
         else if (o == 's') sendfile_from = strtoull(optarg, NULL, 10);
         else if (o == 't') select_at = strtoull(optarg, NULL, 10);
         else return 2;
     }
     int files = argc - optind - 2;
     if (files < 1 || files > FILES_MAX) {
-        fprintf(stderr, "usage: ceiling [-c] [-s BYTES] [-t OFFSET] PORT REQUEST_BYTES FILE...\n");
+        fprintf(stderr, "usage: ceiling [-c] [-k] [-p BYTES] [-s BYTES] [-t OFFSET] PORT REQUEST_BYTES FILE...\n");
         return 2;
     }
     int port = atoi(argv[optind]);

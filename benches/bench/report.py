@@ -4,14 +4,14 @@ Every figure comes from the raw results; this file measures and judges nothing i
 """
 
 from .results import spread
-from .servers import BY_NAME as SERVER_BY_NAME
+from .servers import BY_NAME as SERVER_BY_NAME, PARTS
 from .workloads import IDLE_BYTES_MAX, LOG_MAX, LOGGED, ROWS, TARGETS, UNLOGGED
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 PEERS = ["nginx", "h2o", "lighttpd", "ceiling"]
 NOISY_SHARE = 0.05
 # Reference programs, not servers to be compared with.
-NOT_PEERS = {"weir", "ceiling"}
+NOT_PEERS = {"weir", "ceiling", *(part.name for part in PARTS)}
 
 
 def number(value, digits=3):

@@ -45,6 +45,12 @@ class Server:
     values: dict = field(default_factory=dict)
     environment: dict = field(default_factory=dict)
     logs: bool = True
+    # Further arguments, of the ceiling.
+    flags: tuple = ()
+
+    @property
+    def is_ceiling(self):
+        return self.program == "ceiling"
 
 
 SERVERS = [
@@ -58,11 +64,17 @@ SERVERS = [
     Server("apache", "apache2", "apache2-bin", "apache.conf", lambda p, c, r: [p, "-DFOREGROUND", "-f", c]),
     Server("caddy", "caddy", "caddy", "caddy.conf", lambda p, c, r: [p, "run", "--adapter", "caddyfile", "--config", c],
            version=("version",), environment={"GOMAXPROCS": "1"}),
-    Server("ceiling", "ceiling", logs=False),
+    Server("ceiling", "ceiling", logs=False, flags=("-k", "-p", "524288")),
+]
+# How much each part of the ceiling's way of sending files is worth: measured only if named with --servers.
+PARTS = [
+    Server("ceiling-sendfile", "ceiling", logs=False),
+    Server("ceiling-cork", "ceiling", logs=False, flags=("-k",)),
+    Server("ceiling-pipe", "ceiling", logs=False, flags=("-p", "524288")),
 ]
 # Not part of `run`: document 000 measured a process per connection.
 PREFORK = Server("apache-prefork", "apache2", "apache2-bin", "apache-prefork.conf", lambda p, c, r: [p, "-DFOREGROUND", "-f", c])
-BY_NAME = {server.name: server for server in SERVERS}
+BY_NAME = {server.name: server for server in SERVERS + PARTS}
 SMOKE_SERVERS = ["weir", "nginx", "ceiling"]
 
 
@@ -100,13 +112,13 @@ class Stand:
         """Path of a server's program, or None."""
         if server.name == "weir":
             return self.weir
-        if server.name == "ceiling":
+        if server.is_ceiling:
             return self.ceiling
         return machine.find(server.program)
 
     def version(self, server):
         """The program's version output, in one line."""
-        if server.name == "ceiling":
+        if server.is_ceiling:
             return "benches/ceiling.c"
         said = subprocess.run([self.program(server), *server.version], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=20)
@@ -117,12 +129,13 @@ class Stand:
         """Digest of the program and its configuration: results of different identities are not mixed."""
         digest = hashlib.sha256()
         paths = [self.program(server)] + ([os.path.join(HERE, "peers", server.template)] if server.template else [])
-        if server.name == "ceiling":
+        if server.is_ceiling:
             paths = [os.path.join(HERE, "ceiling.c")]
         for path in paths:
             with open(path, "rb") as f:
                 digest.update(f.read())
         digest.update(repr((sorted(server.values.items()), self.weir_args if server.name == "weir" else "")).encode())
+        digest.update(repr(server.flags).encode() if server.flags else b"")
         return digest.hexdigest()[:16]
 
     def command(self, server, row, port, folder):
@@ -133,9 +146,9 @@ class Stand:
             return [program, "serve", self.root, "--listen", f"127.0.0.1:{port}", "--workers", "1",
                     "--concurrency", "loop", *([] if "--io" in self.weir_args else ["--io", "epoll"]),
                     *log, *self.weir_args]
-        if server.name == "ceiling":
+        if server.is_ceiling:
             return [program, *(["-c"] if row.close else []), *(["-t", str(WEBSTONE_SELECTS_AT)] if row.mixed else []),
-                    "-s", str(CEILING_SENDFILE_FROM), str(port), str(row.request_len),
+                    "-s", str(CEILING_SENDFILE_FROM), *server.flags, str(port), str(row.request_len),
                     *(os.path.join(self.root, file) for file in row.files)]
         path = os.path.join(folder, server.template)
         with open(os.path.join(HERE, "peers", server.template)) as f:
@@ -167,7 +180,8 @@ class Running:
     def __init__(self, stand, server, row):
         self.stand, self.server, self.row = stand, server, row
         # A separate port for each, so that none meets another's closed connections.
-        self.port = FIRST_PORT + (SERVERS.index(server) if server in SERVERS else len(SERVERS))
+        every = SERVERS + PARTS
+        self.port = FIRST_PORT + (every.index(server) if server in every else len(every))
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix=f"{self.server.name}-", dir=self.stand.base)

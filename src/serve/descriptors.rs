@@ -8,8 +8,9 @@ use server::config::{Config, Http3, Listener};
 /// Descriptors for standard streams, signals (a pair for each of five), the root, a log and the watcher, for files being
 /// opened, and for connections that are accepted only to be refused.
 const OWN: u64 = 20;
-/// Descriptors per event loop: event queue, waker, listener. Blocking workers need none of their own.
-const PER_LOOP: u64 = 4;
+/// Descriptors per event loop: event queue, waker, listener, and both ends of the pipe for long files. Blocking workers need none
+/// of their own.
+const PER_LOOP: u64 = 6;
 /// Descriptors for HTTP/3 at an address in a worker process, besides the ways to the inboxes of all processes: socket, inbox,
 /// channels to earlier and later programs.
 const PER_UDP: u64 = 4;
@@ -101,10 +102,10 @@ mod tests {
             (shares.connections, shares.files, shares.are_short(&config))
         };
         assert_eq!(of(0), (1, 1, true));
-        assert_eq!(of(64), (28, 8, true));
-        assert_eq!(of(1024), (868, 128, true));
-        assert_eq!(of(20_000), (17_924, 2048, true));
-        assert_eq!(of(1 << 20), (1_046_500, 2048, false));
+        assert_eq!(of(64), (24, 8, true));
+        assert_eq!(of(1024), (864, 128, true));
+        assert_eq!(of(20_000), (17_920, 2048, true));
+        assert_eq!(of(1 << 20), (1_046_496, 2048, false));
     }
 
     #[test]

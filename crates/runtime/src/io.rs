@@ -14,6 +14,7 @@
 
 pub(crate) mod accept_mutex;
 pub(crate) mod blocking;
+mod conduit;
 pub(crate) mod epoll;
 mod marker;
 pub(crate) mod refusal;
@@ -53,6 +54,10 @@ pub(crate) struct Out {
     pub(crate) writing: Writing,
     /// Whether it waits until the kernel has sent nearly all it has.
     pub(crate) is_patient: bool,
+    /// Bytes of a file handed over per call; twice what the socket took last.
+    pub(crate) at_once: usize,
+    /// Whether the socket holds back segments that are not full (`TCP_CORK`).
+    pub(crate) is_corked: bool,
 }
 
 impl Out {
@@ -78,6 +83,8 @@ impl Out {
             unchecked: 0,
             writing,
             is_patient: false,
+            at_once: conduit::CAPACITY,
+            is_corked: false,
         })
     }
 
@@ -89,6 +96,8 @@ impl Out {
         self.unreported = 0;
         self.unchecked = 0;
         self.is_patient = false;
+        self.at_once = conduit::CAPACITY;
+        self.is_corked = false;
         // The buffer grew for a long response, or was shrunk to what a slow reader left.
         if !(Out::HEAD_CAPACITY..=4 * Out::HEAD_CAPACITY).contains(&self.tx.head.capacity()) {
             self.tx.head = Vec::with_capacity(Out::HEAD_CAPACITY);

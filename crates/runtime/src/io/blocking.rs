@@ -430,7 +430,7 @@ impl Blocking {
             socket::press(&connection.fd);
         }
         loop {
-            match socket::push(&connection.fd, &mut out, Disk::Wait, socket::ALL) {
+            match socket::push(&connection.fd, &mut out, Disk::Wait, socket::ALL, None) {
                 Pushed::All => return Some(Done::Sent { id, out }),
                 Pushed::Lost(loss) => return Some(Done::Failed { id, loss }),
                 // No other connection waits for this thread.

@@ -16,6 +16,7 @@
 //! cheaper than a kernel timer started for every wait.
 
 use super::accept_mutex::AcceptMutex;
+use super::conduit::Conduit;
 use super::marker::Marker;
 use super::socket::{self, Disk, Pushed, Received};
 use super::table::Table;
@@ -126,6 +127,8 @@ pub(crate) struct Epoll {
     is_tight: bool,
     /// Sends that used up their share of the last turn.
     again: Vec<Id>,
+    /// The way of long files.
+    conduit: Conduit,
     /// Where output waits, if the line's rate is limited.
     egress: Option<Box<Egress>>,
     /// The mark that is put at the end of the kernel's ready queue. Created when the queue first exceeds a turn.
@@ -183,6 +186,7 @@ impl Epoll {
             receive_max: Buf::CAPACITY,
             is_tight: false,
             again: Vec::new(),
+            conduit: Conduit::default(),
             egress: None,
             mark: None,
             marker: Marker::Out,
@@ -392,10 +396,10 @@ impl Epoll {
             socket::press(&socket.fd);
         }
         let pushed = match grant {
-            None => socket::push(&socket.fd, &mut out, disk, socket::ALL),
+            None => socket::push(&socket.fd, &mut out, disk, socket::ALL, Some(&mut self.conduit)),
             Some(grant) => {
                 let before = out.left();
-                let pushed = socket::push(&socket.fd, &mut out, disk, grant.bytes);
+                let pushed = socket::push(&socket.fd, &mut out, disk, grant.bytes, Some(&mut self.conduit));
                 if let Some(egress) = &mut self.egress {
                     egress.used(grant, before - out.left());
                     if out.is_answer_sent() {

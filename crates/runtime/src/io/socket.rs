@@ -1,5 +1,6 @@
 //! Non-blocking receives and sends on one socket, shared by epoll and the blocking back end.
 
+use super::conduit::{self, Conduit, Trouble};
 use super::{Buf, Out};
 use crate::buffer::Outgoing;
 use crate::fs::{ReadError, Wait};
@@ -24,6 +25,9 @@ use std::sync::Arc;
 const FILE_CHUNK: u64 = 1 << 20;
 /// Bytes one connection may send before others have their turn.
 const SEND_MAX: u64 = 4 << 20;
+
+/// A file with at least this many bytes left goes through the pipe of the worker, in segments that wait until they are full.
+const LONG: u64 = 128 << 10;
 
 /// Maximum bytes discarded per call.
 const DISCARD_MAX: usize = 1 << 30;
@@ -234,12 +238,38 @@ pub(super) enum Disk {
 /// The grant without a limit.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// Hands as much of `out` to the kernel as it accepts, up to `granted` bytes.
+/// Hands as much of `out` to the kernel as it accepts, up to `granted` bytes. Long files go through `conduit`, if there is one.
 #[inline]
-pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pushed {
+pub(super) fn push(
+    fd: &OwnedFd,
+    out: &mut Out,
+    disk: Disk,
+    granted: u64,
+    conduit: Option<&mut Conduit>,
+) -> Pushed {
     if out.is_patient && !has_room(fd) {
         return Pushed::Blocked;
     }
+    if let Some(Body::File(range)) = &out.tx.body
+        && range.len >= LONG
+        && granted == ALL
+        && out.writing.is_free()
+        && !out.is_corked
+    {
+        // Else the end of each call's bytes would be a segment of its own. Fails only for something that is not TCP.
+        out.is_corked = sockopt::set_tcp_cork(fd, true).is_ok();
+    }
+    let pushed = hand_over(fd, out, disk, granted, conduit);
+    // The next bytes follow as soon as there is room, or when others had their turn: no segment waits for long.
+    if out.is_corked && !matches!(pushed, Pushed::Blocked | Pushed::Enough) {
+        let _ = sockopt::set_tcp_cork(fd, false);
+        out.is_corked = false;
+    }
+    pushed
+}
+
+#[inline]
+fn hand_over(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64, conduit: Option<&mut Conduit>) -> Pushed {
     let mut room = granted;
     loop {
         if room == 0 {
@@ -264,7 +294,7 @@ pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pus
                     rustix::net::sendmsg(fd, &pieces, &mut control, SendFlags::NOSIGNAL)
                 }
             },
-            Some(Body::File(_)) if head.is_empty() => return push_file(fd, out, disk, room),
+            Some(Body::File(_)) if head.is_empty() => return push_file(fd, out, disk, room, conduit),
             // Nothing of the file may follow now, and the head must not wait for it.
             Some(Body::File(range)) if range.len == 0 || split_head || head.len() as u64 == room => {
                 rustix::net::send(fd, head, SendFlags::NOSIGNAL)
@@ -285,7 +315,13 @@ pub(super) fn push(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64) -> Pus
     }
 }
 
-fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushed {
+fn push_file(
+    fd: &OwnedFd,
+    out: &mut Out,
+    mut disk: Disk,
+    granted: u64,
+    mut conduit: Option<&mut Conduit>,
+) -> Pushed {
     let mut share = SEND_MAX.min(granted);
     loop {
         let Some(Body::File(range)) = &out.tx.body else {
@@ -330,6 +366,14 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
                 }
                 Err(ReadError::Io(errno)) => return Pushed::Lost(range.lost(Loss::File(errno))),
             }
+        } else if let Some(sent) = through(conduit.as_deref_mut(), fd, range, chunk, out) {
+            match sent {
+                Err(Trouble::File(errno)) if errno != Errno::INTR => {
+                    return Pushed::Lost(range.lost(Loss::File(errno.raw_os_error())));
+                }
+                Err(Trouble::File(errno) | Trouble::Socket(errno)) => Err(errno),
+                Ok(n) => Ok(n),
+            }
         } else {
             rustix::fs::sendfile(fd, range.file.as_fd(), Some(&mut offset), chunk as usize)
         };
@@ -337,6 +381,7 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
             // The file was truncated while it was sent.
             Ok(0) => return Pushed::Lost(range.lost(Loss::File(0))),
             Ok(n) => {
+                out.at_once = (2 * n).clamp(conduit::IN_SENDFILE, conduit::CAPACITY);
                 share -= (n as u64).min(share);
                 out.advance(n);
                 out.unchecked += n as u64;
@@ -354,11 +399,31 @@ fn push_file(fd: &OwnedFd, out: &mut Out, mut disk: Disk, granted: u64) -> Pushe
                 }
             }
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Pushed::Blocked,
+            Err(Errno::AGAIN) => {
+                out.at_once = conduit::IN_SENDFILE;
+                return Pushed::Blocked;
+            }
             Err(errno @ Errno::IO) => return Pushed::Lost(range.lost(Loss::File(errno.raw_os_error()))),
             Err(errno) => return Pushed::Lost(Loss::Socket(errno.raw_os_error())),
         }
     }
+}
+
+/// Sends bytes of a long file through the pipe: at most twice as many as the socket took from the last call, so that a slow
+/// reader costs little in vain. `None`: sendfile(2) is as good.
+#[inline]
+fn through(
+    conduit: Option<&mut Conduit>,
+    fd: &OwnedFd,
+    range: &FileRange,
+    chunk: u64,
+    out: &Out,
+) -> Option<Result<usize, Trouble>> {
+    let chunk = usize::try_from(chunk).unwrap_or(usize::MAX).min(out.at_once);
+    if !out.is_corked || chunk <= conduit::IN_SENDFILE {
+        return None;
+    }
+    conduit?.send(range.file.as_fd(), range.offset, chunk, fd)
 }
 
 /// The pause that [`Writing::pause`] asks for, if bytes are left for another call.
@@ -397,7 +462,10 @@ mod tests {
         let mut out = Out::new(writing);
         out.tx.head.extend_from_slice(b"the head, ");
         out.tx.body = body;
-        assert!(matches!(push(&near, &mut out, Disk::Wait, ALL), Pushed::All));
+        assert!(matches!(
+            push(&near, &mut out, Disk::Wait, ALL, None),
+            Pushed::All
+        ));
         assert!(out.is_sent());
         drop(near);
         let mut calls = Vec::new();
@@ -414,6 +482,72 @@ mod tests {
         calls.iter().map(Vec::len).collect()
     }
 
+    fn file_of(bytes: &[u8]) -> FileRange {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("body"), bytes).unwrap();
+        let how = crate::fs::How {
+            symlinks: crate::fs::Symlinks::Refuse,
+            wait: Wait::Block,
+        };
+        let root = crate::fs::Root::open(folder.path()).unwrap();
+        FileRange {
+            file: Arc::new(root.open_file(b"body", how).unwrap()),
+            offset: 0,
+            len: bytes.len() as u64,
+        }
+    }
+
+    /// Sends a head and a file over TCP to a client that reads only when the server has to wait. Returns what it read, and how
+    /// often segments were held back when the server had to wait and when it was done.
+    fn over_tcp(body: &[u8], mut conduit: Option<Conduit>) -> (Vec<u8>, usize, usize) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let near = OwnedFd::from(near);
+        let mut out = Out::new(Writing::default());
+        out.tx.head.extend_from_slice(b"the head, ");
+        out.tx.body = Some(Body::File(file_of(body)));
+        let (mut came, mut held_meanwhile) = (Vec::new(), 0);
+        loop {
+            match push(&near, &mut out, Disk::Wait, ALL, conduit.as_mut()) {
+                Pushed::All => break,
+                Pushed::Enough => {}
+                Pushed::Blocked => {
+                    held_meanwhile += usize::from(sockopt::tcp_cork(&near).unwrap());
+                    let mut buf = vec![0; 1 << 20];
+                    let n = std::io::Read::read(&mut far, &mut buf).unwrap();
+                    came.extend_from_slice(&buf[..n]);
+                }
+                pushed => panic!("{pushed:?}"),
+            }
+        }
+        let held_after = usize::from(sockopt::tcp_cork(&near).unwrap());
+        drop(near);
+        std::io::Read::read_to_end(&mut far, &mut came).unwrap();
+        (came, held_meanwhile, held_after)
+    }
+
+    #[test]
+    fn segments_of_a_long_file_wait_until_they_are_full_and_none_waits_at_its_end() {
+        let long: Vec<u8> = (0..9_000_001).map(|at: usize| (at / 11 % 251) as u8).collect();
+        for conduit in [Some(Conduit::default()), Some(Conduit::Refused), None] {
+            let (came, meanwhile, after) = over_tcp(&long, conduit);
+            assert!(
+                came == [&b"the head, "[..], &long].concat(),
+                "{} bytes, not those sent",
+                came.len()
+            );
+            assert!(meanwhile > 0, "the server never waited, or held nothing back");
+            assert_eq!(after, 0);
+        }
+        let short = &long[..1000];
+        assert_eq!(
+            over_tcp(short, Some(Conduit::default())),
+            ([b"the head, ", short].concat(), 0, 0)
+        );
+    }
+
     #[test]
     fn output_is_cut_as_it_is_to_be() {
         let free = Writing::default();
@@ -426,27 +560,13 @@ mod tests {
         assert_eq!(lengths(free, &memory), [38]);
         assert_eq!(lengths(split, &memory), [10, 28]);
         assert_eq!(lengths(small, &memory), [8, 8, 8, 8, 6]);
-        let folder = std::env::temp_dir().join(format!("weir-socket-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("body"), "and the body that follows it").unwrap();
-        let how = crate::fs::How {
-            symlinks: crate::fs::Symlinks::Refuse,
-            wait: Wait::Block,
-        };
-        let root = crate::fs::Root::open(&folder).unwrap();
-        let file = Arc::new(root.open_file(b"body", how).unwrap());
-        let file = Body::File(FileRange {
-            file,
-            offset: 0,
-            len: 28,
-        });
+        let file = Body::File(file_of(b"and the body that follows it"));
         for copies in [true, false] {
             let of_file = |writing| lengths(Writing { copies, ..writing }, &file);
             assert_eq!(of_file(free), [10, 28]);
             assert_eq!(of_file(split), [10, 28]);
             assert_eq!(of_file(small), [8, 2, 8, 8, 8, 4]);
         }
-        std::fs::remove_dir_all(folder).unwrap();
         assert_eq!(calls(small, None), [&b"the head"[..], b", "]);
     }
 }

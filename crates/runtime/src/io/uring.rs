@@ -27,6 +27,7 @@
 //! lack of descriptors, it asks ten times a second. Leaving a listener takes two steps, because the kernel assigns
 //! connections to a canceled accept until its last completion.
 
+use super::conduit::Conduit;
 use super::epoll::Waker;
 use super::socket::{self, Disk, Pushed};
 use super::table::Table;
@@ -167,6 +168,8 @@ pub(crate) struct Uring {
     starved: Vec<Id>,
     /// Sends that used up their share of the last turn.
     again: Vec<Id>,
+    /// The way of long files.
+    conduit: Conduit,
     /// Where output waits, if the line's rate is limited.
     egress: Option<Box<Egress>>,
     /// A buffer for held input.
@@ -211,6 +214,7 @@ impl Uring {
             sockets: Table::new(),
             starved: Vec::new(),
             again: Vec::new(),
+            conduit: Conduit::default(),
             egress: None,
             spare: None,
             held: 0,
@@ -452,7 +456,7 @@ impl Uring {
         let socket = self.sockets.get_mut(id)?;
         let before = out.left();
         let most = grant.map_or(socket::ALL, |grant| grant.bytes);
-        let pushed = socket::push(&socket.fd, &mut out, disk, most);
+        let pushed = socket::push(&socket.fd, &mut out, disk, most, Some(&mut self.conduit));
         if let (Some(egress), Some(grant)) = (&mut self.egress, grant) {
             egress.used(grant, before - out.left());
             if out.is_answer_sent() {
