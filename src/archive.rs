@@ -163,7 +163,7 @@ impl Entry {
             return Ok(None);
         };
         let date = logged.started_date_time;
-        let start = accesslog::rfc3339(date.as_bytes()).ok_or_else(|| {
+        let start = units::civil::rfc3339(date.as_bytes()).ok_or_else(|| {
             format!(
                 "`{}` is not a time such as 2026-11-24T10:11:12.345Z; export the file again",
                 date.escape_debug()

@@ -10,6 +10,7 @@ use super::Run;
 use client::explain::{StreamTime, Wait, hints, streams};
 use client::timeline::{Fate, Object, Role, Source, Timeline, Try};
 use serde_json::{Value, json};
+use units::civil::to_rfc3339;
 use units::{Duration, UnixTime, Word as _};
 use url::Url;
 
@@ -162,31 +163,14 @@ fn earlier(time: UnixTime, by: Duration) -> UnixTime {
     }
 }
 
-/// ISO 8601 with milliseconds. The day follows from the 400-year cycle of the Gregorian calendar.
+/// ISO 8601 with milliseconds.
 fn date(began: UnixTime, after: Duration) -> String {
     let nanos = u128::from(began.nanos) + after.as_nanos();
-    let secs = began.secs + i64::try_from(nanos / 1_000_000_000).unwrap_or(0);
-    let (days, of_day) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
-    // Days since 0000-03-01, so that a leap day is the last day of its year.
-    let shifted = days + 719_468;
-    let (cycle, of_cycle) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_cycle = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
-    let of_year = of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
+    let time = UnixTime {
+        secs: began.secs + i64::try_from(nanos / 1_000_000_000).unwrap_or(0),
+        nanos: (nanos % 1_000_000_000) as u32,
     };
-    let year = cycle * 400 + year_of_cycle + i64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-        of_day / 3_600,
-        of_day / 60 % 60,
-        of_day % 60,
-        nanos % 1_000_000_000 / 1_000_000
-    )
+    to_rfc3339(time, 3).to_string()
 }
 
 #[cfg(test)]

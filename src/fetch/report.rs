@@ -186,7 +186,8 @@ pub(super) fn references(count: u64) -> String {
     }
 }
 
-fn shortened(name: &str, most: usize) -> String {
+/// The end of a name that has more characters than this.
+pub(super) fn shortened(name: &str, most: usize) -> String {
     let count = name.chars().count();
     if count <= most {
         return name.to_owned();

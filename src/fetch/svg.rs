@@ -3,6 +3,7 @@
 //! Colors are classes with light and dark variants.
 
 use super::Run;
+use super::report::shortened;
 use crate::archive::{Archive, Entry};
 use client::explain::{Cause, explain};
 use client::timeline::{Fate, Object};
@@ -461,28 +462,9 @@ fn named<'a>(url: &'a str, page: &str) -> &'a str {
     }
 }
 
-fn shortened(name: &str, most: usize) -> String {
-    let count = name.chars().count();
-    if count <= most {
-        return name.to_owned();
-    }
-    let tail: String = name.chars().skip(count + 1 - most).collect();
-    format!("…{tail}")
-}
-
 fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out
+    let shown: String = text.chars().filter(|c| !c.is_control()).collect();
+    chart::escaped(&shown)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::plot::{Plot, Scale};
 use super::report::{Report, row_length};
 use ::load::record::Second;
 use ::load::times::{Summary, Times};
+use chart::escaped;
 use std::fmt::Write;
 use units::Bytes;
 
@@ -477,13 +478,6 @@ fn prose(text: &str) -> String {
         html += &escaped(piece);
     }
     html
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

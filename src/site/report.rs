@@ -9,6 +9,7 @@ use ::load::manifest::{Kind, Manifest};
 use ::load::parameters::Provenance;
 use ::load::published::Figure;
 use ::load::streams::{LEVEL, Stream, Unit, Verdict};
+use chart::escaped;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -270,13 +271,6 @@ fn number(value: f64) -> String {
     } else {
         format!("{value:.2}")
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -106,6 +106,15 @@ struct Route {
     round_trip: f64,
 }
 
+/// When the responses of a connection came, by their first bytes.
+#[derive(Default)]
+struct Arrivals {
+    /// From the first byte to the last, and the number of the request.
+    responses: Vec<(Interval, usize)>,
+    /// For each, the latest last byte of those up to it.
+    latest: Vec<f64>,
+}
+
 /// The archive beside the capture.
 pub(super) struct Joined<'a> {
     archive: &'a Archive,
@@ -212,6 +221,7 @@ impl Visit {
                 self.dropped
             );
         }
+        let arrivals = self.arrivals();
         let entries = self.archive.entries.iter().zip(found);
         let objects = entries.map(|(entry, found)| Object {
             entry,
@@ -221,7 +231,7 @@ impl Visit {
                 entry.phases.connect,
                 entry.phases.tls,
             ],
-            after: found.map(|number| self.after(entry, number)),
+            after: found.map(|number| self.after(entry, number, &arrivals)),
         });
         Joined {
             archive: &self.archive,
@@ -298,19 +308,26 @@ impl Visit {
         is_named || entry.server.is_none_or(|server| server == route.server)
     }
 
+    /// The responses of each connection.
+    fn arrivals(&self) -> HashMap<u64, Arrivals> {
+        let mut all: HashMap<u64, Arrivals> = HashMap::new();
+        for (number, request) in self.requests.iter().enumerate() {
+            let of_connection = all.entry(request.connection).or_default();
+            let interval = (request.answered, request.done);
+            of_connection.responses.push((interval, number));
+        }
+        for of_connection in all.values_mut() {
+            of_connection.sort();
+        }
+        all
+    }
+
     /// What the object waited for from its request on.
-    fn after(&self, entry: &Entry, number: usize) -> After<'_> {
+    fn after(&self, entry: &Entry, number: usize, arrivals: &HashMap<u64, Arrivals>) -> After<'_> {
         let request = &self.requests[number];
         let route = self.routes.get(&request.connection);
         let pauses = self.pauses.get(&request.connection);
         let pauses = || pauses.into_iter().flatten();
-        let others: Vec<Interval> = self
-            .requests
-            .iter()
-            .enumerate()
-            .filter(|(other, one)| *other != number && one.connection == request.connection)
-            .map(|(_, one)| (one.answered, one.done))
-            .collect();
         let round_trip = route.map_or(0.0, |route| route.round_trip);
         let returned = (request.sent + round_trip).min(request.answered);
         let mut waiting = vec![(returned, request.answered)];
@@ -320,7 +337,9 @@ impl Visit {
             let cover: Vec<Interval> = of_cause.map(|pause| pause.interval).collect();
             claim(&mut waiting, &cover) + claim(&mut coming, &cover)
         });
-        let behind = claim(&mut waiting, &others);
+        let others = arrivals.get(&request.connection);
+        let others = others.map(|of_connection| of_connection.during((returned, request.answered), number));
+        let behind = claim(&mut waiting, &others.unwrap_or_default());
         let left = length(&coming);
         let held = request.flow_control.min(left);
         let seen = request.done - request.start;
@@ -342,6 +361,34 @@ impl Visit {
             ],
             findings,
         }
+    }
+}
+
+impl Arrivals {
+    fn sort(&mut self) {
+        self.responses
+            .sort_by(|(one, _), (other, _)| one.0.total_cmp(&other.0));
+        let last_bytes = self.responses.iter().map(|((_, last), _)| *last);
+        self.latest = last_bytes
+            .scan(f64::NEG_INFINITY, |latest, last| {
+                *latest = latest.max(last);
+                Some(*latest)
+            })
+            .collect();
+    }
+
+    /// The responses that came at least in part within an interval, except that of one request, in the order of the capture.
+    fn during(&self, (from, to): Interval, except: usize) -> Vec<Interval> {
+        let end = self.responses.partition_point(|((first, _), _)| *first < to);
+        let start = self.latest[..end].partition_point(|latest| *latest <= from);
+        let mut found: Vec<(Interval, usize)> = self.responses[start..end]
+            .iter()
+            .filter(|((_, last), number)| *last > from && *number != except)
+            .copied()
+            .collect();
+        // Sums of floating-point numbers depend on the order.
+        found.sort_unstable_by_key(|(_, number)| *number);
+        found.into_iter().map(|(interval, _)| interval).collect()
     }
 }
 
@@ -604,6 +651,25 @@ mod tests {
         assert_eq!(free, [(0.0, 5.0), (26.0, 30.0)]);
         assert_eq!(length(&free), 9.0);
         assert_eq!(format!("{:.1}", length(&[])), "0.0");
+    }
+
+    #[test]
+    fn responses_during_a_wait_are_found_by_time_and_kept_in_the_order_of_the_capture() {
+        let mut visit = visit(&[]);
+        visit.requests = vec![
+            request(1, "/late", 0.0, 40.0, 10.0),
+            request(1, "/long", 0.0, 5.0, 100.0),
+            request(1, "/own", 0.0, 30.0, 10.0),
+            request(2, "/elsewhere", 0.0, 20.0, 10.0),
+            request(1, "/early", 0.0, 6.0, 4.0),
+            request(1, "/within", 0.0, 20.0, 2.0),
+            request(1, "/touching", 0.0, 30.0, 2.0),
+        ];
+        let arrivals = visit.arrivals();
+        let found = arrivals[&1].during((10.0, 30.0), 2);
+        assert_eq!(found, [(5.0, 105.0), (20.0, 22.0)]);
+        assert_eq!(arrivals[&1].during((0.0, 5.0), 2), []);
+        assert_eq!(arrivals[&1].during((45.0, 50.0), 2), [(40.0, 50.0), (5.0, 105.0)]);
     }
 
     #[test]

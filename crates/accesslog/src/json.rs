@@ -1,10 +1,10 @@
 //! A JSON line as written by `weir serve --log-format json`: one object. Unknown members are ignored.
 
-use crate::{Fault, Record, Request, time};
+use crate::{Fault, Record, Request};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use units::Duration;
+use units::{Duration, civil};
 
 #[derive(Deserialize)]
 struct Line<'a> {
@@ -36,7 +36,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, Fault> {
         expected: "JSON as weir serve writes it (time, peer, status and more)",
         at: error.column().saturating_sub(1).min(line.len()),
     })?;
-    let at = time::rfc3339(read.time.as_bytes()).ok_or(Fault {
+    let at = civil::rfc3339(read.time.as_bytes()).ok_or(Fault {
         expected: "a time as in 1994-11-06T08:49:37Z",
         at: 0,
     })?;

@@ -12,7 +12,6 @@ mod time;
 mod vhost;
 
 pub use reader::{Limits, Reader};
-pub use time::rfc3339;
 pub use vhost::{OneHost, SeveralHosts};
 
 use std::borrow::Cow;

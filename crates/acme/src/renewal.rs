@@ -2,12 +2,11 @@
 //! to wait after a failure.
 
 use crate::account::encoded;
-use crate::date::rfc3339;
 use crate::dialogue::{Dialogue, parsed, retry_after};
 use crate::error::Error;
 use crate::world::World;
 use serde::{Deserialize, Serialize};
-use units::{Draw as _, Duration, Seed, UnixTime};
+use units::{Draw as _, Duration, Seed, UnixTime, civil};
 use x509_parser::prelude::{FromDer, ParsedExtension, X509Certificate};
 
 /// A lifetime below this is short: renewal at its half, not after two thirds.
@@ -85,10 +84,11 @@ pub fn ask(world: &mut dyn World, directory: &str, id: &str) -> Result<Suggested
     let Info {
         suggested_window: texts,
     } = parsed(&answer, "the renewal window")?;
+    let seconds = |text: &str| civil::rfc3339(text.as_bytes()).map(|time| time.secs);
     let nonsense = || Error::Unexpected("the renewal window of the CA is no span of time".to_owned());
     let window = Window {
-        start: rfc3339(&texts.start).ok_or_else(nonsense)?,
-        end: rfc3339(&texts.end).ok_or_else(nonsense)?,
+        start: seconds(&texts.start).ok_or_else(nonsense)?,
+        end: seconds(&texts.end).ok_or_else(nonsense)?,
     };
     if window.end < window.start {
         return Err(nonsense());

@@ -9,7 +9,7 @@ mod pie;
 pub use axis::{Axis, Scale};
 use axis::{Ruler, number};
 pub use bars::Bars;
-pub use paper::page;
+pub use paper::{escaped, page};
 use paper::{COLORS, COMPACT, Sheet, TOP, WIDE, compact, escape, legend};
 pub use pie::Pie;
 use std::fmt::Write;

@@ -203,10 +203,16 @@ pub(super) fn paint(color: usize) -> (usize, &'static str) {
     }
 }
 
+/// Text between tags.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
+}
+
+/// Escapes text for HTML and SVG, between tags and in quoted attributes. Control characters stay.
+pub fn escaped(text: &str) -> String {
+    escape(text).replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::directives::{ResponseDirectives, SECONDS_MAX, seconds};
 use http_semantics::field::{Fields, trim};
 use units::UnixTime;
+use units::civil::Date;
 
 /// Longest heuristic lifetime in seconds: a day, so that no warning is due (RFC 7234 section 5.5.4).
 pub const HEURISTIC_MAX: u64 = 86_400;
@@ -150,10 +151,10 @@ pub fn http_date(value: &[u8]) -> Option<i64> {
     let mut clock = time.split(':');
     let mut unit = |most: i64| number(clock.next()?, 2).filter(|&n| n <= most);
     let (hour, minute, second) = (unit(23)?, unit(59)?, unit(60)?);
-    if clock.next().is_some() || !(1..=days_in(year, month)).contains(&day) {
+    if clock.next().is_some() {
         return None;
     }
-    Some(days_before(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+    Some(Date { year, month, day }.days()? * 86_400 + hour * 3_600 + minute * 60 + second)
 }
 
 const MONTHS: [&str; 12] = [
@@ -186,22 +187,4 @@ fn month_of(name: &str) -> Option<i64> {
 fn number(digits: &str, len: usize) -> Option<i64> {
     let is_number = digits.len() == len && digits.bytes().all(|b| b.is_ascii_digit());
     is_number.then(|| digits.parse().ok())?
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days from the beginning of 1970 to a day (Howard Hinnant's `days_from_civil`).
-fn days_before(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year - era * 400;
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }

@@ -31,8 +31,9 @@ use crate::memory::Step;
 use crate::peer::{PeerLoss, Upstream};
 use crate::session::{Body, FileRange, Line, Loss, Path, Tx};
 use crate::shaping::Withheld;
+use crate::sys;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use units::{Duration, Instant, UnixTime};
 
 /// A connection idle for less than this is between two requests and is left alone.
@@ -349,16 +350,27 @@ pub(crate) trait Backend {
         false
     }
 
+    /// The kernel's socket of a connection; `None` if this kind has none, or if there is no such connection.
+    fn socket(&mut self, _id: Id) -> Option<&OwnedFd> {
+        None
+    }
+
     /// Bytes of output the peer has acknowledged since the connection began; `None` if this kind cannot tell.
-    fn acknowledged(&mut self, id: Id) -> Option<u64>;
+    fn acknowledged(&mut self, id: Id) -> Option<u64> {
+        sys::acknowledged(self.socket(id)?.as_fd())
+    }
 
     /// Keeps few unsent bytes of a connection in the kernel from now on, so that what is given later and more urgent
     /// need not wait behind them.
-    fn keep_shallow(&mut self, _id: Id) {}
+    fn keep_shallow(&mut self, id: Id) {
+        if let Some(fd) = self.socket(id) {
+            socket::keep_shallow(fd);
+        }
+    }
 
     /// State of a connection's path; `None` if this kind cannot tell.
-    fn path(&mut self, _id: Id) -> Option<Path> {
-        None
+    fn path(&mut self, id: Id) -> Option<Path> {
+        sys::path_of(self.socket(id)?.as_fd())
     }
 
     /// Civil time, coarse.

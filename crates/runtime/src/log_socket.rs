@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use units::UnixTime;
+use units::{UnixTime, civil};
 
 /// Most bytes of a line in a datagram; the rest is cut. A datagram over UDP has at most 65,507 bytes.
 pub const LINE_MAX: usize = 48 << 10;
@@ -264,7 +264,7 @@ impl Sender {
                 let _ = write!(
                     out,
                     "<{priority}>1 {} {} {PROGRAM} {pid} {} - ",
-                    Timestamp(clock::wall()),
+                    timestamp(clock::wall()),
                     self.host,
                     self.kind
                 );
@@ -321,34 +321,8 @@ fn host_name() -> String {
 }
 
 /// A time as in RFC 3339, in UTC, with microseconds (RFC 5424 section 6.2.3).
-struct Timestamp(UnixTime);
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Timestamp(UnixTime { secs, nanos }) = self;
-        let (days, second) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
-        let (year, month, day) = civil(days);
-        let (hour, minute) = (second / 3600, second / 60 % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}.{:06}Z",
-            second % 60,
-            nanos / 1000
-        )
-    }
-}
-
-/// Year, month and day of a number of days since 1970 (the algorithm `civil_from_days` of Howard Hinnant).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
+fn timestamp(time: UnixTime) -> impl fmt::Display {
+    civil::to_rfc3339(time, 6)
 }
 
 #[cfg(test)]
@@ -400,7 +374,7 @@ mod tests {
             (951_782_400, 1_000, "2000-02-29T00:00:00.000001Z"),
             (1_795_913_999, 0, "2026-11-29T00:59:59.000000Z"),
         ] {
-            assert_eq!(Timestamp(UnixTime { secs, nanos }).to_string(), text);
+            assert_eq!(timestamp(UnixTime { secs, nanos }).to_string(), text);
         }
     }
 

@@ -1,11 +1,12 @@
-//! Quantities as types: instants, byte counts, rates, seeds and allowances of events, the median of a sample, a rank
-//! test for two samples, and values that are words.
+//! Quantities as types: instants, civil time, byte counts, rates, seeds and allowances of events, the median of a sample, a
+//! rank test for two samples, and values that are words.
 //!
 //! A quantity with a unit never crosses a crate boundary as a bare integer. This crate depends on no other of
 //! the workspace and reads no clock (callers pass time in) and no global random numbers (callers pass a seed).
 
 mod allowance;
 mod bytes;
+pub mod civil;
 mod median;
 mod number;
 mod ranks;

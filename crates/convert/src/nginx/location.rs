@@ -10,6 +10,7 @@ use super::lines;
 use super::place::{Place, passes_to_fastcgi};
 use super::plain;
 use super::redirect;
+use super::scripts::{has_php, of_fastcgi, pass_to_fastcgi};
 use super::upstream::{self, Groups};
 use crate::access::Access;
 use crate::directive::Directive;
@@ -20,7 +21,7 @@ use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX};
 use crate::pattern::{covers, meet, overlaps, pattern};
 use crate::report::{At, Report};
 use crate::upstream::set;
-use crate::value::{NO_TEXT, is_program, is_site_path, quote, seconds};
+use crate::value::{NO_TEXT, is_program, is_site_path};
 
 /// What the locations of a server share.
 pub(super) struct Context<'a> {
@@ -365,129 +366,6 @@ fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, gr
             Fate::missing(format!("{why}; the result denies these paths"))
         }
     }
-}
-
-/// Reads `fastcgi_pass` of a location. `said`: what its other directives say of the rule.
-fn pass_to_fastcgi(
-    directive: &Directive,
-    place: &Place,
-    siblings: &[Directive],
-    said: Proxy,
-    site: &mut Site,
-    groups: &Groups,
-) -> Fate {
-    let passed = match place.is_php {
-        true => upstream::pass(directive.arg(0), None, groups),
-        false => Err(
-            "Weir passes all scripts of a site to one application, in a location as `~ \\.php$`".to_owned(),
-        ),
-    };
-    let passed = match (passed, lost_refusal(siblings)) {
-        (Ok(_), Some(refusal)) => Err(format!(
-            "`{}` refuses some scripts, and Weir has no pattern for it; write a rule for FastCGI with these folders in `except`",
-            refusal.shown()
-        )),
-        (passed, _) => passed,
-    };
-    let passed = match passed {
-        Ok(_) if site.proxies.iter().any(|rule| rule.is_fastcgi) => {
-            Err("another location has the scripts of this site".to_owned())
-        }
-        passed => passed,
-    };
-    match passed {
-        Ok((rule, changed)) => {
-            let keys = [rule.keys, said.keys].concat();
-            site.proxies.push(Proxy {
-                keys,
-                fastcgi: said.fastcgi,
-                params: said.params,
-                ..fastcgi::rule(&rule.upstreams)
-            });
-            let weights = rule.weights;
-            if let Some(rule) = site.proxies.last_mut() {
-                rule.weights = weights;
-            }
-            changed.map_or(Fate::Carried, Fate::Changed)
-        }
-        Err(why) => {
-            site.access
-                .extend(place.patterns.iter().map(|path| Access::nobody(path)));
-            Fate::missing(format!(
-                "{why}; the result denies these paths, because Weir would send the text of programs"
-            ))
-        }
-    }
-}
-
-/// Reads a setting of FastCGI into a rule; `None`: the converter does not know it.
-fn of_fastcgi(directive: &Directive, rule: &mut Proxy) -> Option<Fate> {
-    let time = || seconds(directive.arg(0)).map(|span| quote(&format!("{}s", span.max(1))));
-    let (name, value) = (directive.arg(0), directive.arg(1));
-    Some(match directive.name.as_str() {
-        "fastcgi_param" if fastcgi::is_set(name) => Fate::unneeded("Weir sets this parameter"),
-        "fastcgi_param" if ["REMOTE_PORT", "SERVER_ADDR", "REMOTE_USER"].contains(&name) => {
-            Fate::missing("Weir does not set this parameter")
-        }
-        "fastcgi_param" if fastcgi::is_param(name, value) => {
-            rule.params.retain(|(known, _)| known != name);
-            rule.params.push((name.to_owned(), value.to_owned()));
-            Fate::Carried
-        }
-        "fastcgi_param" => Fate::missing("Weir has no variables: parameters are fixed texts"),
-        "fastcgi_index" if name == "index.php" => Fate::unneeded("it is the default"),
-        "fastcgi_index"
-            if name.ends_with(".php") && is_site_path(&format!("/{name}")) && !name.contains('/') =>
-        {
-            rule.fastcgi.push(("index".to_owned(), quote(name)));
-            Fate::Carried
-        }
-        "fastcgi_split_path_info" => Fate::unneeded("Weir splits a path behind the first name of a script"),
-        "fastcgi_buffers"
-        | "fastcgi_buffer_size"
-        | "fastcgi_busy_buffers_size"
-        | "fastcgi_buffering"
-        | "fastcgi_max_temp_file_size"
-        | "fastcgi_temp_file_write_size"
-        | "fastcgi_temp_path"
-        | "fastcgi_request_buffering" => {
-            Fate::unneeded("Weir passes requests and responses on as they arrive")
-        }
-        "fastcgi_connect_timeout" => match seconds(name) {
-            Some(span @ 1..=60) => {
-                set(rule, "connect-timeout", &quote(&format!("{span}s")));
-                Fate::Carried
-            }
-            _ => Fate::missing("`connect-timeout` is from 10ms to 60s"),
-        },
-        "fastcgi_read_timeout" => match time() {
-            Some(span) => {
-                set(rule, "first-byte-timeout", &span);
-                set(rule, "idle-timeout", &span);
-                Fate::Carried
-            }
-            None => Fate::missing("this is not a time"),
-        },
-        "fastcgi_send_timeout" => Fate::unneeded("`idle-timeout` bounds both directions"),
-        "fastcgi_keep_conn" if name == "off" => Fate::unneeded("it is the default"),
-        "fastcgi_keep_conn" => {
-            Fate::missing("`keepalive` keeps connections; each takes a process of php-fpm")
-        }
-        "fastcgi_intercept_errors" if name == "off" => Fate::unneeded("Weir passes errors on"),
-        // Weir looks the script up.
-        "try_files" if directive.args.last().is_some_and(|last| last == "=404") => {
-            Fate::unneeded("Weir passes no path on whose script does not exist")
-        }
-        "set" if name == "$path_info" => Fate::unneeded("Weir sets `PATH_INFO`"),
-        "if" if directive
-            .args
-            .concat()
-            .contains("$document_root$fastcgi_script_name") =>
-        {
-            Fate::unneeded("Weir passes no path on whose script does not exist")
-        }
-        _ => return None,
-    })
 }
 
 /// What a location has gathered.
@@ -896,28 +774,6 @@ fn has_upstream(block: &[Directive], name: &str) -> bool {
 fn falls_back(directive: &Directive, block: &[Directive]) -> bool {
     let is_passed = |last: &String| has_upstream(block, last) || (last.contains(".php") && has_php(block));
     directive.name == "try_files" && directive.args.last().is_some_and(is_passed)
-}
-
-/// Whether a location of this block passes the scripts of PHP to an application.
-fn has_php(block: &[Directive]) -> bool {
-    let mut locations = block.iter().filter(|one| one.name == "location");
-    locations.any(|one| Place::of(one).is_php) && lost_refusal(block).is_none()
-}
-
-/// A location of this block that refuses scripts, in folders of uploads for example, and has no patterns. Without it, they would
-/// run.
-fn lost_refusal(block: &[Directive]) -> Option<&Directive> {
-    let refuses = |one: &Directive| {
-        (one.name == "deny" && one.arg(0) == "all")
-            || (one.name == "return" && one.arg(0).starts_with('4'))
-            || one.name == "internal"
-    };
-    block.iter().find(|one| {
-        one.name == "location"
-            && one.args.iter().any(|arg| arg.contains("php"))
-            && one.inner().iter().any(refuses)
-            && Place::of(one).patterns.is_empty()
-    })
 }
 
 /// Reads `try_files` for paths. `block` has the named locations.

@@ -16,6 +16,7 @@ mod parse;
 mod place;
 mod plain;
 mod redirect;
+mod scripts;
 mod trusted;
 mod upstream;
 

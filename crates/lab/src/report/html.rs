@@ -11,6 +11,7 @@ use super::{Material, document as document_name};
 use crate::ledger::{Entry, Study, Verdict, View};
 use crate::observation::World;
 use crate::plan::Plan;
+use chart::escaped;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -37,7 +38,7 @@ fn head(title: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width,initial-scale=1\"><title>{}</title>\n<style>{STYLE}</style></head>\n<body><main>\n",
-        escape(title)
+        escaped(title)
     )
 }
 
@@ -69,7 +70,7 @@ fn value(entry: &Entry, world: World) -> Option<String> {
     };
     Some(format!(
         "<span class=\"{kind}{recalled}\" title=\"{}\">{text}</span>",
-        escape(&super::numbers(view))
+        escaped(&super::numbers(view))
     ))
 }
 
@@ -109,16 +110,9 @@ fn slug(text: &str) -> String {
         .collect()
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 /// Escaped text; words between backticks become code.
 fn prose(text: &str) -> String {
-    let parts: Vec<String> = text.split('`').map(escape).collect();
+    let parts: Vec<String> = text.split('`').map(escaped).collect();
     // An unpaired backtick is printed as is.
     if parts.len().is_multiple_of(2) {
         return parts.join("`");

@@ -1,8 +1,16 @@
 //! Tests of the refits: that each covers its figures, that adopted values change nothing, and that none is forgotten.
 
+use super::grid::combinations;
+use super::sizes::Size;
+use super::times::{Time, costs};
 use super::*;
+use crate::costs::Costs;
 use crate::page::microscape;
+use crate::server::Kind;
+use crate::tables::{Published, published};
+use crate::visit::{Case, Hosts, Network, Ready};
 use crate::{ASSUMPTIONS, Basis};
+use client::plan::Mode;
 use load::site::microscape::TagCase;
 use std::collections::BTreeSet;
 use units::{Seed, Word as _};

@@ -19,15 +19,13 @@ use crate::clock;
 use crate::memory::Step;
 use crate::peer::{PeerLoss, Upstream};
 use crate::roll::Roll;
-use crate::session::Path;
-use crate::sys;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use units::{Duration, Instant, UnixTime};
 
@@ -837,18 +835,8 @@ impl Backend for Blocking {
         false
     }
 
-    fn acknowledged(&mut self, id: Id) -> Option<u64> {
-        sys::acknowledged(self.connection(id)?.fd.as_fd())
-    }
-
-    fn keep_shallow(&mut self, id: Id) {
-        if let Some(socket) = self.connection(id) {
-            socket::keep_shallow(&socket.fd);
-        }
-    }
-
-    fn path(&mut self, id: Id) -> Option<Path> {
-        sys::path_of(self.connection(id)?.fd.as_fd())
+    fn socket(&mut self, id: Id) -> Option<&OwnedFd> {
+        Some(&self.connection(id)?.fd)
     }
 
     fn wall(&self) -> UnixTime {

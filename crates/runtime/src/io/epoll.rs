@@ -24,7 +24,7 @@ use super::{Backend, Buf, Done, Id, Op, Out, PRESSED_RECEIVE};
 use crate::clock;
 use crate::memory::Step;
 use crate::peer::{PeerLoss, Upstream};
-use crate::session::{Line, Loss, Path};
+use crate::session::{Line, Loss};
 use crate::shaping::{Egress, Grant, Withheld};
 use crate::sys;
 use foldhash::fast::RandomState;
@@ -739,18 +739,8 @@ impl Backend for Epoll {
         socket.is_some_and(|socket| socket::has_hung_up(&socket.fd))
     }
 
-    fn acknowledged(&mut self, id: Id) -> Option<u64> {
-        sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
-    }
-
-    fn keep_shallow(&mut self, id: Id) {
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket::keep_shallow(&socket.fd);
-        }
-    }
-
-    fn path(&mut self, id: Id) -> Option<Path> {
-        sys::path_of(self.sockets.get_mut(id)?.fd.as_fd())
+    fn socket(&mut self, id: Id) -> Option<&OwnedFd> {
+        Some(&self.sockets.get_mut(id)?.fd)
     }
 
     fn wall(&self) -> UnixTime {

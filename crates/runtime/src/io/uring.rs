@@ -36,9 +36,9 @@ use crate::clock;
 use crate::listen::UNIX_PEER;
 use crate::memory::Step;
 use crate::peer::{PeerLoss, Upstream};
-use crate::session::{Body, Loss, Path};
+use crate::session::{Body, Loss};
 use crate::shaping::{Egress, Grant, Withheld};
-use crate::sys::{self, Completion, Ring, Sizes, Ticket};
+use crate::sys::{Completion, Ring, Sizes, Ticket};
 use rustix::net::{AddressFamily, Shutdown};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -806,18 +806,8 @@ impl Backend for Uring {
         socket.is_some_and(|socket| socket::has_hung_up(&socket.fd))
     }
 
-    fn acknowledged(&mut self, id: Id) -> Option<u64> {
-        sys::acknowledged(self.sockets.get_mut(id)?.fd.as_fd())
-    }
-
-    fn keep_shallow(&mut self, id: Id) {
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket::keep_shallow(&socket.fd);
-        }
-    }
-
-    fn path(&mut self, id: Id) -> Option<Path> {
-        sys::path_of(self.sockets.get_mut(id)?.fd.as_fd())
+    fn socket(&mut self, id: Id) -> Option<&OwnedFd> {
+        Some(&self.sockets.get_mut(id)?.fd)
     }
 
     fn wall(&self) -> UnixTime {

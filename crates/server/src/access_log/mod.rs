@@ -26,6 +26,7 @@ use crate::request_limit::Seats;
 use crate::traced::Trace;
 use by_host::{ByHost, Place};
 use escape::{push_clf, push_json};
+use http_semantics::request::RequestHead;
 use runtime::Path;
 use runtime::listen::UNIX_PEER;
 use span::{Moment, Pending};
@@ -72,6 +73,30 @@ pub struct Request<'a> {
     pub id: Option<&'a str>,
     /// Its part in its trace, if requests are traced.
     pub trace: Option<&'a Trace>,
+}
+
+impl<'a> Request<'a> {
+    /// What the head of a request says; this client began to send it at `started`. The caller adds the rest.
+    #[inline]
+    pub(crate) fn of(head: &RequestHead<'a, '_>, peer: IpAddr, started: Instant) -> Request<'a> {
+        Request {
+            peer,
+            user: None,
+            stream: None,
+            started,
+            line: RequestLine::Parsed {
+                method: head.method_name.as_bytes(),
+                target: head.target_raw,
+                version: head.protocol.name(),
+            },
+            host: head.authority(),
+            referer: head.referer(),
+            user_agent: head.user_agent(),
+            upstream: None,
+            id: None,
+            trace: None,
+        }
+    }
 }
 
 /// The server that a request was passed to.

@@ -323,21 +323,12 @@ impl Exchange {
         let user = self.user.as_deref().or(user);
         let request = match asked {
             Asked::Request(head) => access_log::Request {
-                peer,
                 user,
                 stream,
-                started,
-                line: RequestLine::Parsed {
-                    method: head.method_name.as_bytes(),
-                    target: head.target_raw,
-                    version: head.protocol.name(),
-                },
-                host: head.authority(),
-                referer: head.referer(),
-                user_agent: head.user_agent(),
                 upstream: upstream.as_ref(),
                 id: self.id.as_ref().map(RequestId::value),
                 trace: self.trace.as_deref(),
+                ..access_log::Request::of(head, peer, started)
             },
             Asked::Input(bytes) => access_log::Request {
                 peer,

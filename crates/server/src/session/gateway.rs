@@ -5,7 +5,7 @@
 
 use super::client::Client;
 use super::guard;
-use crate::access_log::{self, RequestLine, Slot};
+use crate::access_log::{self, Slot};
 use crate::checked::Known;
 use crate::config::Proxy;
 use crate::context::Cx;
@@ -152,22 +152,14 @@ pub(super) fn log(
     let target = forward.target();
     let call = forward.call();
     let upstream = forward.logged(&target, call.as_ref());
+    let peer = client.sender(cx, Asked::Request(head));
     let request = access_log::Request {
-        peer: client.sender(cx, Asked::Request(head)),
         user: user.as_deref().or(client.user()),
         stream,
-        started,
-        line: RequestLine::Parsed {
-            method: head.method_name.as_bytes(),
-            target: head.target_raw,
-            version: head.protocol.name(),
-        },
-        host: head.authority(),
-        referer: head.referer(),
-        user_agent: head.user_agent(),
         upstream: upstream.as_ref(),
         id: forward.id.as_ref().map(RequestId::value),
         trace: forward.trace.as_deref(),
+        ..access_log::Request::of(head, peer, started)
     };
     // One byte more than was passed on marks a response that was cut.
     let missing = u64::from(!forward.has_ended() || forward.failed().is_some());

@@ -1,6 +1,6 @@
 //! A claim as a card: its number in each world, the verdict and its cause; how it is judged is folded.
 
-use super::{class, escape, slug, value};
+use super::{class, escaped, slug, value};
 use crate::document::RECALLED;
 use crate::ledger::Entry;
 use crate::observation::World;
@@ -17,10 +17,10 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
         html,
         "<article class=\"card\" id=\"{0}\"><p class=\"top\"><a href=\"#{0}\">{0}</a> {4}<span class=\"verdict {1}\">{2}</span></p>\
          <p class=\"claim\">{3}</p><p class=\"worlds\">",
-        escape(&entry.id),
+        escaped(&entry.id),
         class(entry.verdict),
         entry.verdict.name(),
-        escape(&entry.claim),
+        escaped(&entry.claim),
         if entry.is_further {
             "<span>further claim</span> "
         } else {
@@ -44,17 +44,17 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
     html.push_str("</p>");
     for (world, view) in &entry.views {
         if let Some(part) = &view.partly_run {
-            let _ = write!(html, "<p class=\"small\">{}: {}</p>", world.name(), escape(part));
+            let _ = write!(html, "<p class=\"small\">{}: {}</p>", world.name(), escaped(part));
         }
     }
     if !entry.shows.is_empty() {
-        let _ = write!(html, "<p class=\"small\">Number: {}</p>", escape(&entry.shows));
+        let _ = write!(html, "<p class=\"small\">Number: {}</p>", escaped(&entry.shows));
     }
     if !entry.cause.is_empty() {
         let _ = write!(
             html,
             "<p class=\"small cause\">{}</p>",
-            escape(&short(&entry.cause))
+            escaped(&short(&entry.cause))
         );
     }
     judged(html, entry);
@@ -75,19 +75,19 @@ fn judged(html: &mut String, entry: &Entry) {
     let _ = write!(
         html,
         "<details><summary>Why, and how it is judged</summary><p>{}</p><p>{}: {}</p>",
-        escape(&entry.reason),
+        escaped(&entry.reason),
         if entry.is_since() {
             "Source"
         } else {
             "In the document"
         },
-        escape(&entry.check)
+        escaped(&entry.check)
     );
     for rule in &entry.premise {
-        let _ = write!(html, "<p>premise: <code>{}</code></p>", escape(rule));
+        let _ = write!(html, "<p>premise: <code>{}</code></p>", escaped(rule));
     }
     for (number, rule) in entry.rules.iter().enumerate() {
-        let _ = write!(html, "<p>rule {}: <code>{}</code></p>", number + 1, escape(rule));
+        let _ = write!(html, "<p>rule {}: <code>{}</code></p>", number + 1, escaped(rule));
     }
     counterfactuals(html, entry);
     for (world, view) in &entry.views {
@@ -95,11 +95,11 @@ fn judged(html: &mut String, entry: &Entry) {
             html,
             "<p><span class=\"w {0}\">{0}</span> {1}</p>",
             world.name(),
-            escape(&numbers(view))
+            escaped(&numbers(view))
         );
     }
     if let Some(study) = &entry.study {
-        let _ = write!(html, "<p><a href=\"#plan-{}\">the plan</a></p>", escape(study));
+        let _ = write!(html, "<p><a href=\"#plan-{}\">the plan</a></p>", escaped(study));
     }
     html.push_str("</details>");
 }
@@ -115,12 +115,12 @@ fn counterfactuals(html: &mut String, entry: &Entry) {
         let rules: Vec<String> = cells
             .iter()
             .enumerate()
-            .map(|(number, text)| format!("rule {}: {}", number + 1, escape(text)))
+            .map(|(number, text)| format!("rule {}: {}", number + 1, escaped(text)))
             .collect();
         let _ = write!(
             html,
             "<li>without {}: {}</li>",
-            escape(&one.name()),
+            escaped(&one.name()),
             rules.join("; ")
         );
     }

@@ -1,6 +1,6 @@
 //! The folded part of a document's page: all pictures, the document's tables with our numbers, the runs.
 
-use super::{escape, prose, slug};
+use super::{escaped, prose, slug};
 use crate::ledger::Study;
 use crate::observation::World;
 use crate::report::table::{Layout, Ours, layout};
@@ -8,7 +8,7 @@ use crate::report::{BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environmen
 use std::fmt::Write;
 
 pub(super) fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
-    let title = escape(&one.title);
+    let title = escaped(&one.title);
     let place = place(one);
     match picture::draw(study, one, "") {
         Some((svg, worlds)) => {
@@ -37,7 +37,7 @@ pub(super) fn place(one: &crate::plan::Picture) -> String {
     if one.figure.is_empty() {
         String::new()
     } else {
-        format!(" <span class=\"small\">Figure {}</span>", escape(&one.figure))
+        format!(" <span class=\"small\">Figure {}</span>", escaped(&one.figure))
     }
 }
 
@@ -56,8 +56,8 @@ pub(super) fn legend(html: &mut String) {
         html,
         "below the document's number: the median of the runs, with their spread in small print ({}). \
          <span class=\"recalled\">Italics</span>: {}. ✓ all rules of the claim hold in this world, ✗ at least one does not.</p>",
-        escape(SPREADS),
-        escape(RECALLED_MEANS)
+        escaped(SPREADS),
+        escaped(RECALLED_MEANS)
     );
 }
 
@@ -68,8 +68,8 @@ pub(super) fn made_with(html: &mut String, study: &Study, setup: &crate::plan::S
          the document<th class=\"l\">here</tr></thead><tbody>",
         study.name,
         slug(&setup.number),
-        escape(&setup.number),
-        escape(&setup.title)
+        escaped(&setup.number),
+        escaped(&setup.title)
     );
     for [what, then, here] in &setup.rows {
         let _ = writeln!(
@@ -94,8 +94,8 @@ pub(super) fn printed(html: &mut String, study: &Study, table: &crate::plan::Tab
         "<h3 id=\"{}-table-{}\">{}: {}</h3>",
         study.name,
         slug(&table.number),
-        escape(&table.name()),
-        escape(&table.title)
+        escaped(&table.name()),
+        escaped(&table.title)
     );
     if !laid.has_ours() {
         html.push_str("<p class=\"small\">As printed; no results of ours yet.</p>");
@@ -109,7 +109,7 @@ pub(super) fn printed(html: &mut String, study: &Study, table: &crate::plan::Tab
 
 /// A table of our own numbers.
 pub(super) fn own(html: &mut String, study: &Study, one: &crate::plan::Grid) {
-    let _ = writeln!(html, "<h3>{}</h3>", escape(&one.title));
+    let _ = writeln!(html, "<h3>{}</h3>", escaped(&one.title));
     let laid = grid::layout(study, one);
     if laid.has_ours() {
         rows(html, &laid);
@@ -122,16 +122,16 @@ pub(super) fn own(html: &mut String, study: &Study, one: &crate::plan::Grid) {
 fn rows(html: &mut String, laid: &Layout) {
     html.push_str("<div class=\"wide\"><table><thead><tr>");
     for head in &laid.heads {
-        let _ = write!(html, "<th class=\"l\">{}", escape(head));
+        let _ = write!(html, "<th class=\"l\">{}", escaped(head));
     }
     for column in &laid.columns {
-        let _ = write!(html, "<th>{}", escape(column));
+        let _ = write!(html, "<th>{}", escaped(column));
     }
     html.push_str("</tr></thead><tbody>\n");
     for (row, places) in &laid.rows {
         html.push_str("<tr>");
         for word in row {
-            let _ = write!(html, "<th class=\"l\">{}", escape(word));
+            let _ = write!(html, "<th class=\"l\">{}", escaped(word));
         }
         for place in places {
             html.push_str("<td class=\"n\">");
@@ -142,7 +142,7 @@ fn rows(html: &mut String, laid: &Layout) {
                     "printed"
                 };
                 if !place.printed.is_empty() {
-                    let _ = write!(html, "<span class=\"{kind}\">{}</span>", escape(&place.printed));
+                    let _ = write!(html, "<span class=\"{kind}\">{}</span>", escaped(&place.printed));
                 }
                 for ours in &place.ours {
                     number(html, ours);
@@ -162,7 +162,7 @@ fn number(html: &mut String, ours: &Ours) {
         "<span class=\"ours w {}\"><a href=\"#{}\" title=\"{}\"><b class=\"mark\">{}</b> {}</a>",
         ours.world.name(),
         slug(&ours.source),
-        escape(&title),
+        escaped(&title),
         letter(ours.world),
         ours.text()
     );
@@ -180,12 +180,12 @@ pub(super) fn assumed(html: &mut String, study: &Study) {
     let _ = write!(
         html,
         "<details><summary>Assumptions of the simulations</summary><p class=\"small\">{}</p><div class=\"wide\"><table><tbody>",
-        escape(BASES)
+        escaped(BASES)
     );
     for row in all {
         let cells: Vec<String> = row
             .iter()
-            .map(|cell| format!("<td class=\"l\">{}", escape(cell)))
+            .map(|cell| format!("<td class=\"l\">{}", escaped(cell)))
             .collect();
         let _ = writeln!(html, "<tr>{}</tr>", cells.concat());
     }
@@ -205,20 +205,20 @@ pub(super) fn runs(html: &mut String, study: &Study, raw: Raw) {
         let commands: Vec<String> = head
             .commands
             .iter()
-            .map(|words| format!("<code>{}</code>", escape(&words.join(" "))))
+            .map(|words| format!("<code>{}</code>", escaped(&words.join(" "))))
             .collect();
         let why = if head.reason.is_empty() {
             String::new()
         } else {
-            format!(": {}", escape(&head.reason))
+            format!(": {}", escaped(&head.reason))
         };
         let _ = writeln!(
             html,
             "<tr id=\"{}\"><td class=\"l\"><a href=\"{}\">{}</a><td class=\"n\">{}<td class=\"l\">{}{why}<td class=\"n\">{}\
              <td class=\"n\">{:.1}<td class=\"n\">{:.1}<td class=\"n\">{}<td class=\"l\">{}</tr>",
             slug(file),
-            escape(&raw.place(&study.name, file)),
-            escape(&head.run),
+            escaped(&raw.place(&study.name, file)),
+            escaped(&head.run),
             head.repetition,
             head.status.name(),
             head.excluded,
@@ -242,8 +242,8 @@ pub(super) fn runs(html: &mut String, study: &Study, raw: Raw) {
         let _ = write!(
             html,
             "<li>{}<br><code>{}</code></li>",
-            escape(&runs.join(", ")),
-            escape(&settings)
+            escaped(&runs.join(", ")),
+            escaped(&settings)
         );
     }
     html.push_str("</ul></details>\n");

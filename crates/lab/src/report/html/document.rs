@@ -2,7 +2,7 @@
 
 use super::card::card;
 use super::details::{assumed, figure, legend, made_with, own, place, printed, runs};
-use super::{FOOT, entries, escape, file, head, named, prose};
+use super::{FOOT, entries, escaped, file, head, named, prose};
 use crate::coverage;
 use crate::ledger::Study;
 use crate::observation::World;
@@ -19,15 +19,15 @@ pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
         let _ = write!(
             html,
             "<a href=\"{}\">{}</a> ",
-            escape(&file(&other.name)),
-            escape(&named(&other.plan))
+            escaped(&file(&other.name)),
+            escaped(&named(&other.plan))
         );
     }
     let _ = writeln!(
         html,
         "</nav>\n<h1 id=\"{}\">{}</h1>",
         study.name,
-        escape(&plan.title)
+        escaped(&plan.title)
     );
     let all: Vec<_> = entries(material, study).collect();
     // Writing to a String cannot fail, here and below.
@@ -87,7 +87,7 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
     let _ = write!(
         html,
         "<section class=\"{class}\"><h2>{}{}</h2>",
-        escape(&one.title),
+        escaped(&one.title),
         place(one)
     );
     for (name, side) in sides {
@@ -175,8 +175,8 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
             let _ = writeln!(
                 html,
                 "<tr><td class=\"l\">{}<td class=\"l\">{}<td class=\"l\">{}</tr>",
-                escape(&item.item),
-                escape(&item.about),
+                escaped(&item.item),
+                escaped(&item.about),
                 prose(&item.place())
             );
         }
@@ -189,6 +189,6 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
         html,
         "<details class=\"plan\" id=\"plan-{0}\"><summary>The plan, experiments/{0}.toml</summary><pre>{1}</pre></details>",
         study.name,
-        escape(&study.text)
+        escaped(&study.text)
     );
 }

@@ -1,7 +1,7 @@
 //! The first page of the report: every claim in one line, then and now. Further claims of the five documents follow
 //! them, folded, and then the claims on the protocols since, apart.
 
-use super::{FOOT, class, entries, escape, file, head, named, value};
+use super::{FOOT, class, entries, escaped, file, head, named, value};
 use crate::ledger::{Entry, Sets, Study, apart, counts};
 use crate::observation::World;
 use crate::report::{
@@ -37,22 +37,22 @@ pub(super) fn page(material: &Material<'_>) -> String {
     let _ = writeln!(
         html,
         "<h1>{}</h1>\n<p class=\"lead\">{lead}</p>\n<p class=\"small\">{} · {}{}{}</p>",
-        escape(&title),
-        escape(material.program),
-        escape(material.date),
+        escaped(&title),
+        escaped(material.program),
+        escaped(material.date),
         machine(material)
-            .map(|machine| format!(" · {}", escape(&machine)))
+            .map(|machine| format!(" · {}", escaped(&machine)))
             .unwrap_or_default(),
         material
             .since_folder
             .map(|folder| {
-                let folder = escape(folder);
+                let folder = escaped(folder);
                 format!(" · <a href=\"{folder}/report.html\">The protocols since: a report of their own</a>")
             })
             .unwrap_or_default()
     );
     if let Some(sentence) = others(material) {
-        let _ = write!(html, "<p><b>{}</b></p>", escape(&sentence));
+        let _ = write!(html, "<p><b>{}</b></p>", escaped(&sentence));
     }
     let of = |is_since: bool| {
         material
@@ -76,7 +76,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
         let _ = writeln!(
             html,
             "<details><summary>{}</summary><p>{FURTHER_MEANS}</p>",
-            escape(&sentence)
+            escaped(&sentence)
         );
         table(&mut html, material, of(false), true);
         html.push_str("</details>");
@@ -90,7 +90,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
             html,
             "<h2>The protocols since: {} claims</h2><p>{SINCE_MEANS} {}.</p><details><summary>The claims, one in a line</summary>",
             since.len(),
-            escape(&counted(&since))
+            escaped(&counted(&since))
         );
         html.push_str(LEGEND_SINCE);
         table(&mut html, material, of(true), false);
@@ -142,17 +142,17 @@ fn table<'m>(
         let _ = writeln!(
             html,
             "<tbody><tr class=\"group\"><th class=\"l\" colspan=\"6\"><a href=\"{}\">{}</a> <span class=\"small\">{}</span></th></tr>",
-            escape(&file(&study.name)),
-            escape(&named(&study.plan)),
-            escape(sentence.first().map_or("", String::as_str))
+            escaped(&file(&study.name)),
+            escaped(&named(&study.plan)),
+            escaped(sentence.first().map_or("", String::as_str))
         );
         for entry in all {
             let _ = write!(
                 html,
                 "<tr><td class=\"says\"><a href=\"{}#{id}\">{id}</a> {}</td>",
-                escape(&file(&study.name)),
-                escape(&entry.claim),
-                id = escape(&entry.id),
+                escaped(&file(&study.name)),
+                escaped(&entry.claim),
+                id = escaped(&entry.id),
             );
             let then = value(entry, World::Simulated).or_else(|| value(entry, World::Model));
             let cells = [

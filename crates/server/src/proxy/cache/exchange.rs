@@ -2,9 +2,11 @@
 //! becomes of the upstream's response.
 
 mod explain;
+mod state;
 
+use self::state::{Capture, State, Wait};
 use super::body::Growing;
-use super::flight::{Lead, Part as Flown, WaitGuard, Waiter};
+use super::flight::{Lead, Part as Flown, Waiter};
 use super::object::{Object, Reply, Standing};
 use super::repeat::Settled;
 use super::store::Lookup;
@@ -14,10 +16,10 @@ use crate::proxy::head::{ends_here, is_own};
 use http_cache::cache_status::{CacheStatus, Forwarded};
 use http_cache::directives::{RequestDirectives, ResponseDirectives};
 use http_cache::invalidation;
-use http_cache::partial::{self, Part};
+use http_cache::partial;
 use http_cache::reuse::{self, Cause, Reuse};
 use http_cache::stored::{Stored, Terms, lines};
-use http_cache::storing::{self, Candidate, Refusal};
+use http_cache::storing::{self, Refusal};
 use http_cache::{validation, variant};
 use http_semantics::field::{Fields, Line, Name};
 use http_semantics::method::Method;
@@ -55,42 +57,32 @@ pub(crate) struct Cached {
     began: Instant,
     /// Purges before the request. What comes for it may be older than later ones.
     purges: u64,
-    /// What is stored, as far as it is known.
-    found: Option<Lookup>,
+    state: State,
     /// The stored response that did not answer the request as it is.
-    candidate: Option<Arc<Object>>,
-    /// The request for the upstream has the validators of `candidate`.
-    validates: bool,
-    waiter: Option<Waiter>,
+    candidate: Option<Candidate>,
     /// Requests of other clients that it has waited for.
     waits: u8,
-    /// The request of another client that it waits for, and since when.
-    awaited: Option<(WaitGuard, Instant)>,
-    /// It waited for a response from the disk.
-    has_loaded: bool,
-    /// The wait for the disk that is under way.
-    loading: Option<WaitGuard>,
-    /// The disk did not answer in time. The request goes to the upstream alone: others for its target wait for the disk.
-    is_disk_late: bool,
-    lead: Option<Lead>,
-    /// A stale response is served, and a request of the server's own validates it.
-    refresh: Option<Lead>,
+    disk: OnDisk,
     status: CacheStatus,
-    capture: Option<Capture>,
-    /// When the head of the upstream's response arrived.
-    captured: UnixTime,
-    reply: Option<Reply>,
 }
 
-/// A response that is being stored.
-#[derive(Debug)]
-struct Capture {
-    head: Stored,
-    names: Vec<String>,
-    variant: Vec<u8>,
-    body: Growing,
-    part: Option<Part>,
-    received: Protocol,
+/// A stored response that may become the answer after a validation or in place of an error.
+#[derive(Clone, Debug)]
+struct Candidate {
+    object: Arc<Object>,
+    /// The request for the upstream has its validators.
+    validates: bool,
+}
+
+/// What the request has from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnDisk {
+    /// It has not waited for the disk.
+    Unasked,
+    /// It waited for a response from the disk.
+    Asked,
+    /// The disk did not answer in time. The request goes to the upstream alone: others for its target wait for the disk.
+    Late,
 }
 
 impl Cached {
@@ -127,21 +119,11 @@ impl Cached {
             wall,
             began,
             purges,
-            found: None,
+            state: State::New(None),
             candidate: None,
-            validates: false,
-            waiter: None,
             waits: 0,
-            awaited: None,
-            has_loaded: false,
-            loading: None,
-            is_disk_late: false,
-            lead: None,
-            refresh: None,
+            disk: OnDisk::Unasked,
             status: CacheStatus::default(),
-            capture: None,
-            captured: UnixTime::from_secs(0),
-            reply: None,
         };
         if may_reuse {
             let found = cache.store.find(&cached.key, &fields);
@@ -151,18 +133,24 @@ impl Cached {
                 && reuse::decide(&object.head, &cached.asked, &cache.allowances(), wall) != Reuse::Fresh
                 && !validation::conditions(&object.head).is_empty()
             {
-                cached.candidate = Some(Arc::clone(object));
-                cached.validates = true;
+                cached.candidate = Some(Candidate {
+                    object: Arc::clone(object),
+                    validates: true,
+                });
             }
-            cached.found = Some(found);
+            cached.state = State::New(Some(found));
         }
         Some(cached)
     }
 
     /// Bytes of memory held, besides those of the cache.
     pub(crate) fn held(&self) -> usize {
-        let reply = self.reply.as_ref().map_or(0, |reply| reply.text.capacity());
-        size_of::<Cached>() + self.request.capacity() + reply
+        let of_state = match &self.state {
+            State::Replied { reply, .. } => reply.text.capacity(),
+            State::Storing { .. } => size_of::<Capture>(),
+            _ => 0,
+        };
+        size_of::<Cached>() + self.request.capacity() + of_state
     }
 
     /// Changes the fields of a request for the upstream if that is to validate a stored response: the client's own conditions
@@ -173,12 +161,12 @@ impl Cached {
         then: impl FnOnce(&RequestHead<'_, '_>) -> T,
     ) -> T {
         let candidate = cached
-            .filter(|cached| cached.validates)
-            .and_then(|cached| cached.candidate.as_ref());
+            .and_then(|cached| cached.candidate.as_ref())
+            .filter(|candidate| candidate.validates);
         let Some(candidate) = candidate else {
             return then(head);
         };
-        let conditions = validation::conditions(&candidate.head);
+        let conditions = validation::conditions(&candidate.object.head);
         let is_own = |name: &str| {
             validation::PRECONDITIONS
                 .iter()
@@ -214,27 +202,40 @@ impl Cached {
         })
     }
 
+    /// Whether the request for the upstream is to validate a stored response.
+    fn validates(&self) -> bool {
+        self.candidate
+            .as_ref()
+            .is_some_and(|candidate| candidate.validates)
+    }
+
     /// Looks for a stored response.
     pub(crate) fn look_up(&mut self, now: Instant) -> Step {
         let wall = self.wall(now);
-        // The client of the other request may hold it up: then another goes in its place.
-        let slow = self.awaited.take().map(|(wait, _)| wait);
-        let slow = slow.filter(|wait| wait.is_held_up());
+        let (mut found, mut slow) = (None, None);
+        match std::mem::replace(&mut self.state, State::New(None)) {
+            State::New(first) => found = first,
+            // The client of the other request may hold it up: then another goes in its place.
+            State::Collapsed { wait, .. } => slow = Some(wait.guard).filter(|wait| wait.is_held_up()),
+            State::Loading(wait) if !wait.guard.is_over() => {
+                drop(wait);
+                self.disk = OnDisk::Late;
+                // Otherwise, it is another request that takes long.
+                if let Some(disk) = &self.cache.disk
+                    && disk.hangs(wall)
+                {
+                    disk.was_late(wall);
+                }
+            }
+            _ => {}
+        }
         if !self.may_reuse {
             self.cache.count(Count::Bypassed, 1);
             self.status.forwarded = Some(Forwarded::Method);
+            self.state = State::Forwarded(None);
             return Step::Go;
         }
-        if self.loading.take().is_some_and(|wait| !wait.is_over()) {
-            self.is_disk_late = true;
-            // Otherwise, it is another request that takes long.
-            if let Some(disk) = &self.cache.disk
-                && disk.hangs(wall)
-            {
-                disk.was_late(wall);
-            }
-        }
-        let found = match self.found.take() {
+        let found = match found {
             Some(found) => found,
             None => {
                 self.cache.catch_up();
@@ -255,36 +256,28 @@ impl Cached {
             Lookup::Found(object) => {
                 match reuse::decide(&object.head, &self.asked, &self.cache.allowances(), wall) {
                     Reuse::Fresh => {
-                        self.hit(&object, wall);
-                        self.settle(object, wall);
-                        return Step::Serve;
+                        let mut reply = self.hit(&object, wall);
+                        self.settle(&mut reply, object, wall);
+                        return self.serve(reply, None);
                     }
                     Reuse::Stale { revalidates } => {
                         self.cache.count(Count::Stale, 1);
                         // The refresh asks for the whole, so a request for a part or with conditions of its own cannot be it.
-                        let asks_for_all = self.validates || !self.has_preconditions();
-                        if revalidates
-                            && asks_for_all
-                            && self.method == Method::Get
-                            && let Flown::Lead(lead) = self.fly()
-                        {
-                            self.refresh = Some(lead);
-                        }
-                        self.hit(&object, wall);
-                        self.candidate = Some(object);
-                        return Step::Serve;
+                        let validates = self.validates();
+                        let asks_for_all = validates || !self.has_preconditions();
+                        let refresh = match revalidates && asks_for_all && self.method == Method::Get {
+                            true => self.fly().lead(),
+                            false => None,
+                        };
+                        let reply = self.hit(&object, wall);
+                        self.candidate = Some(Candidate { object, validates });
+                        return self.serve(reply, refresh);
                     }
                     Reuse::Validate(cause) => {
-                        if self
-                            .candidate
-                            .as_ref()
-                            .is_none_or(|known| !Arc::ptr_eq(known, &object))
-                        {
-                            // The request was written without its validators.
-                            self.validates &= self.candidate.is_some();
-                            if !self.validates {
-                                self.candidate = Some(object);
-                            }
+                        // Otherwise, the request was written with the validators of another or of this one.
+                        if !self.validates() {
+                            let validates = false;
+                            self.candidate = Some(Candidate { object, validates });
                         }
                         match cause {
                             Cause::Stale => Forwarded::Stale,
@@ -297,17 +290,17 @@ impl Cached {
         self.status.forwarded = Some(forwarded);
         if self.asked.only_if_cached {
             // RFC 9111 section 5.2.1.7.
-            self.reply = Some(Reply::of(504, &self.status));
-            return Step::Serve;
+            return self.serve(Reply::of(504, &self.status), None);
         }
+        let mut lead = None;
         let may_fly = self.waits == 0 || slow.is_some();
-        if may_fly && !self.is_disk_late && self.may_collapse(wall) {
+        if may_fly && self.disk != OnDisk::Late && self.may_collapse(wall) {
             let flown = self.cache.flights.succeed(self.flight(), slow.as_deref(), now);
             match flown {
-                Flown::Lead(lead) => self.lead = Some(lead),
+                Flown::Lead(first) => lead = Some(first),
                 Flown::Wait(wait) if self.waits < WAITS_MAX => {
-                    self.waiter = Some(Waiter::clone(&wait));
-                    self.awaited = Some((wait, now));
+                    let wait = Wait::new(wait);
+                    self.state = State::Collapsed { wait, since: now };
                     // A request counts once.
                     if self.waits == 0 {
                         self.cache.count(Count::Collapsed, 1);
@@ -320,20 +313,20 @@ impl Cached {
             }
         }
         self.cache.count(Count::Misses, 1);
+        self.state = State::Forwarded(lead);
         Step::Go
     }
 
     /// Has the response read from the disk, if it is there, or waits for that of another request.
     fn loads(&mut self, wall: UnixTime) -> bool {
-        let Some(disk) = self.cache.disk.as_ref().filter(|_| !self.has_loaded) else {
+        let Some(disk) = self.cache.disk.as_ref().filter(|_| self.disk == OnDisk::Unasked) else {
             return false;
         };
         let Some(place) = self.with_request(|request| disk.find(&self.key, request)) else {
             return false;
         };
         if disk.hangs(wall) {
-            self.has_loaded = true;
-            self.is_disk_late = true;
+            self.disk = OnDisk::Late;
             return false;
         }
         let wait = match self.fly() {
@@ -341,46 +334,45 @@ impl Cached {
             Flown::Wait(wait) => Some(wait),
             Flown::Alone => None,
         };
-        self.has_loaded = true;
-        self.waiter = wait.as_deref().cloned();
-        self.loading = wait;
-        self.waiter.is_some()
+        self.disk = OnDisk::Asked;
+        let Some(wait) = wait else { return false };
+        self.state = State::Loading(Wait::new(wait));
+        true
     }
 
     /// Whether it waits for the disk.
     pub(crate) fn is_loading(&self) -> bool {
-        self.loading.is_some()
+        matches!(self.state, State::Loading(_))
     }
 
     /// Whether the wait that is under way is over. The driver may report the end of an earlier one late.
     pub(crate) fn is_woken(&self) -> bool {
-        let awaited = self.awaited.as_ref().map(|(wait, _)| wait);
-        let wait = self.loading.as_ref().or(awaited);
-        wait.is_some_and(|wait| wait.is_over())
+        self.state.wait().is_some_and(|wait| wait.is_over())
     }
 
     /// How long another client's request is still worth waiting for; `most`: for the head of its response.
     pub(crate) fn patience(&self, most: Duration, now: Instant) -> Duration {
-        match &self.awaited {
-            Some((wait, since)) => wait.patience(*since, most, now),
-            None => most,
+        match &self.state {
+            State::Collapsed { wait, since } => wait.guard.patience(*since, most, now),
+            _ => most,
         }
     }
 
     /// Whether it waits for another client's request, and that is still worth it.
     pub(crate) fn keeps_waiting(&self, most: Duration, now: Instant) -> bool {
-        self.awaited.is_some() && !self.patience(most, now).is_zero()
+        matches!(self.state, State::Collapsed { .. }) && !self.patience(most, now).is_zero()
     }
 
     /// The request goes to the upstream: from now on, others wait for the upstream, not for the client of this request.
     pub(crate) fn depart(&self) {
-        if let Some(lead) = &self.lead {
+        if let Some(lead) = self.state.lead() {
             lead.depart();
         }
     }
 
-    fn hit(&mut self, object: &Object, wall: UnixTime) {
-        if self.has_loaded && object.is_from_disk {
+    /// The stored response as the reply, which counts as a hit.
+    fn hit(&mut self, object: &Object, wall: UnixTime) -> Reply {
+        if self.disk != OnDisk::Unasked && object.is_from_disk {
             self.cache.count(Count::DiskHits, 1);
             self.status.detail = Some("disk");
         }
@@ -388,20 +380,17 @@ impl Cached {
         // A response that came by another client's request is no hit (RFC 9211 section 2.6).
         self.status.is_hit = !self.status.is_collapsed;
         self.status.ttl = Some(object.head.ttl(wall));
-        self.serve(object, wall);
+        self.reply(object, wall)
     }
 
     /// Equal requests get this response again, if this one depends on nothing else.
-    fn settle(&mut self, object: Arc<Object>, wall: UnixTime) {
+    fn settle(&self, reply: &mut Reply, object: Arc<Object>, wall: UnixTime) {
         let is_plain = self.method == Method::Get
             && self.asked == RequestDirectives::default()
             && self.status.is_hit
             && self.status.detail.is_none()
             && object.part.is_none();
-        if let Some(reply) = &mut self.reply
-            && is_plain
-            && reply.status == object.head.status
-        {
+        if is_plain && reply.status == object.head.status {
             reply.settled = Some(Settled {
                 cache: Arc::clone(&self.cache),
                 object,
@@ -410,10 +399,16 @@ impl Cached {
         }
     }
 
-    fn serve(&mut self, object: &Object, wall: UnixTime) {
+    /// The stored response as the reply, with what `Cache-Status` says so far.
+    fn reply(&self, object: &Object, wall: UnixTime) -> Reply {
         let seed = self.cache.boundary(&self.key, wall);
-        let reply = self.with_request(|request| object.reply(self.method, request, wall, &self.status, seed));
-        self.reply = Some(reply);
+        self.with_request(|request| object.reply(self.method, request, wall, &self.status, seed))
+    }
+
+    /// The client gets this reply.
+    fn serve(&mut self, reply: Reply, refresh: Option<Lead>) -> Step {
+        self.state = State::Replied { reply, refresh };
+        Step::Serve
     }
 
     /// Whether the response to this request may be for others, too.
@@ -443,22 +438,34 @@ impl Cached {
 
     /// The wait that the driver is to be told of, once.
     pub(crate) fn waiter(&mut self) -> Option<Waiter> {
-        self.waiter.take()
+        match &mut self.state {
+            State::Loading(wait) | State::Collapsed { wait, .. } => wait.tell(),
+            _ => None,
+        }
     }
 
     /// The response for the client, if the cache has one.
     pub(crate) fn take_reply(&mut self) -> Option<Reply> {
-        self.reply.take()
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Replied { reply, .. } => Some(reply),
+            other => {
+                self.state = other;
+                None
+            }
+        }
     }
 
     /// Whether the cache has the response for the client.
     pub(crate) fn has_reply(&self) -> bool {
-        self.reply.is_some()
+        matches!(self.state, State::Replied { .. })
     }
 
     /// The part in an exchange of the server's own that validates what was served stale, if there is to be one.
     pub(crate) fn take_refresh(&mut self) -> Option<Cached> {
-        let lead = self.refresh.take()?;
+        let State::Replied { refresh, .. } = &mut self.state else {
+            return None;
+        };
+        let lead = refresh.take()?;
         Some(Cached {
             cache: Arc::clone(&self.cache),
             key: Arc::clone(&self.key),
@@ -469,21 +476,11 @@ impl Cached {
             wall: self.wall,
             began: self.began,
             purges: self.purges,
-            found: None,
+            state: State::Forwarded(Some(lead)),
             candidate: self.candidate.clone(),
-            validates: self.validates,
-            waiter: None,
             waits: WAITS_MAX,
-            awaited: None,
-            has_loaded: true,
-            loading: None,
-            is_disk_late: false,
-            lead: Some(lead),
-            refresh: None,
+            disk: OnDisk::Asked,
             status: CacheStatus::default(),
-            capture: None,
-            captured: UnixTime::from_secs(0),
-            reply: None,
         })
     }
 
@@ -512,15 +509,19 @@ impl Cached {
         if invalidation::is_due(self.method, status) {
             self.invalidate(fields);
         }
-        if let Some(candidate) = self.candidate.clone() {
-            if status == 304 && self.validates && validation::selects(&candidate.head, fields) {
+        if let Some(Candidate {
+            object: candidate,
+            validates,
+        }) = self.candidate.clone()
+        {
+            if status == 304 && validates && validation::selects(&candidate.head, fields) {
                 self.status.forwarded_status = Some(304);
                 self.cache.count(Count::Validated, 1);
                 let object = self.freshen(&candidate, received, fields, &terms);
-                self.lead = None;
                 self.status.ttl = Some(object.head.ttl(wall));
-                self.serve(&object, wall);
-                self.pass_cookies(&object, fields);
+                let mut reply = self.reply(&object, wall);
+                pass_cookies(&mut reply, &object, fields);
+                self.serve(reply, None);
                 return true;
             }
             let is_error = matches!(status, 500 | 502 | 503 | 504);
@@ -540,10 +541,17 @@ impl Cached {
                 }
             }
         }
-        self.captured = wall;
-        self.begin_capture((status, received), fields, length, &terms);
-        if let Some(lead) = &self.lead {
-            lead.answered(now);
+        match self.capture((status, received), fields, length, &terms) {
+            Ok(capture) => {
+                self.status.is_stored = true;
+                let lead = self.state.take_lead();
+                if let Some(lead) = &lead {
+                    lead.answered(now);
+                }
+                let capture = Box::new(capture);
+                self.state = State::Storing { capture, lead };
+            }
+            Err(detail) => self.refuse(status, detail, wall),
         }
         false
     }
@@ -556,7 +564,7 @@ impl Cached {
             .and_then(|location| invalidation::resolve(location, authority, target))
             .as_deref()
             == Some(target);
-        storing::decide(&Candidate {
+        storing::decide(&storing::Candidate {
             method: self.method,
             asked: &self.asked,
             is_authorized: self.with_request(|request| request.find("authorization").is_some()),
@@ -569,138 +577,124 @@ impl Cached {
         })
     }
 
-    /// Begins to store the response, if it is stored.
-    fn begin_capture(
-        &mut self,
+    /// Begins to store the response, or says why it is not stored.
+    fn capture(
+        &self,
         (status, received): (u16, Protocol),
         fields: &Fields<'_, '_>,
         length: Option<u64>,
         terms: &Terms<'_>,
-    ) {
+    ) -> Result<Capture, &'static str> {
         if self.method == Method::Get && !self.may_reuse {
             // The content of the request is not in the key.
-            return self.refuse(status, "content", terms.received);
+            return Err("content");
         }
-        let decision = self.decide(status, fields, terms);
-        if let Err(refusal) = decision {
-            return self.refuse(status, refusal.detail(), terms.received);
-        }
-        let Some(names) = variant::names(fields) else {
-            return;
-        };
-        if names.iter().any(|name| is_own(name)) {
-            return self.refuse(status, Refusal::Vary.detail(), terms.received);
-        }
-        let Some(body) = Growing::new(&self.cache.store, length, self.cache.config.max_object_size.0) else {
-            return self.refuse(status, "too-large", terms.received);
-        };
+        self.decide(status, fields, terms).map_err(Refusal::detail)?;
+        let names = variant::names(fields).filter(|names| !names.iter().any(|name| is_own(name)));
+        let names = names.ok_or(Refusal::Vary.detail())?;
+        let max = self.cache.config.max_object_size.0;
+        let body = Growing::new(&self.cache.store, length, max).ok_or("too-large")?;
         let mut head = Stored::of(status, fields, terms);
         if self.method == Method::Post {
             // From now on, it is the response to GET.
             head.status = 200;
         }
-        self.capture = Some(Capture {
+        Ok(Capture {
             variant: self.with_request(|request| variant::key(&names, request)),
             names,
             part: (status == 206).then(|| partial::range_of(fields)).flatten(),
             head,
+            at: terms.received,
             body,
             received,
-        });
-        self.status.is_stored = true;
-    }
-
-    /// Sends the client for whom the response was validated the cookies that came with the answer: they are stored for nobody else.
-    fn pass_cookies(&mut self, object: &Object, fields: &Fields<'_, '_>) {
-        let Some(reply) = self.reply.as_mut().filter(|_| !object.head.has_cookie()) else {
-            return;
-        };
-        let cookies = fields
-            .iter()
-            .filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
-        for (name, value) in cookies {
-            write_line(&mut reply.text, name, value);
-            // Equal requests of others must not get it.
-            reply.settled = None;
-        }
+        })
     }
 
     /// The response is not stored. What was stored is outdated if the response is another.
     fn refuse(&mut self, status: u16, detail: &'static str, now: UnixTime) {
         self.status.detail = Some(detail);
-        if self.lead.is_some() {
+        if self.state.lead().is_some() {
             self.cache.refuse(&self.key, now);
         }
-        self.lead = None;
+        self.state = State::Over;
         if self.method == Method::Get
             && !matches!(status, 206 | 304 | 412 | 416 | 500..)
             && let Some(candidate) = &self.candidate
         {
-            self.cache.drop_object(candidate);
+            self.cache.drop_object(&candidate.object);
         }
     }
 
     /// Content of the upstream's response.
     pub(crate) fn take(&mut self, data: &[u8]) {
-        if let Some(capture) = &mut self.capture
+        if let State::Storing { capture, .. } = &mut self.state
             && !capture.body.add(&self.cache.store, data)
         {
-            self.capture = None;
-            self.lead = None;
+            self.state = State::Over;
         }
     }
 
     /// The upstream's response is complete.
     pub(crate) fn complete(&mut self) {
-        let now = self.captured;
-        if let Some(capture) = self.capture.take() {
-            let is_whole = capture.part.is_none_or(|part| part.len() == capture.body.len());
-            let cost = Object::cost(&self.key, &capture.head, &capture.variant);
-            let is_purged = self.cache.is_purged_since(self.purges, &self.key, &capture.head);
-            if is_whole
-                && !is_purged
-                && let Some(charge) = self.cache.store.reserve(cost)
-            {
-                let object = Object {
-                    is_from_disk: false,
-                    standing: Standing::default(),
-                    key: Arc::clone(&self.key),
-                    head: capture.head,
-                    names: capture.names,
-                    variant: capture.variant,
-                    body: capture.body.finish(),
-                    file: None,
-                    part: capture.part,
-                    received: capture.received,
-                    _charge: charge,
-                };
-                self.cache.keep(object, now);
-                self.cache.count(Count::Stored, 1);
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Storing { capture, lead } => {
+                self.store(*capture);
+                // Those who wait are woken now, and find the response.
+                drop(lead);
             }
+            // The rest of a response that the client does not get.
+            replied @ State::Replied { .. } => self.state = replied,
+            _ => {}
         }
-        self.lead = None;
+    }
+
+    /// Stores a response whose content is complete, unless it is cut or was purged meanwhile.
+    fn store(&self, capture: Capture) {
+        let is_whole = capture.part.is_none_or(|part| part.len() == capture.body.len());
+        let cost = Object::cost(&self.key, &capture.head, &capture.variant);
+        let is_purged = self.cache.is_purged_since(self.purges, &self.key, &capture.head);
+        if is_whole
+            && !is_purged
+            && let Some(charge) = self.cache.store.reserve(cost)
+        {
+            let object = Object {
+                is_from_disk: false,
+                standing: Standing::default(),
+                key: Arc::clone(&self.key),
+                head: capture.head,
+                names: capture.names,
+                variant: capture.variant,
+                body: capture.body.finish(),
+                file: None,
+                part: capture.part,
+                received: capture.received,
+                _charge: charge,
+            };
+            self.cache.keep(object, capture.at);
+            self.cache.count(Count::Stored, 1);
+        }
     }
 
     /// The upstream failed before its response began. Returns whether a stored response stands in.
     pub(crate) fn failed(&mut self, now: Instant) -> bool {
-        self.lead = None;
+        self.state = State::Over;
         let wall = self.wall(now);
-        let Some(candidate) = self.candidate.clone() else {
+        let Some(Candidate { object, .. }) = self.candidate.clone() else {
             return false;
         };
-        let stands_in = reuse::stands_in(&candidate.head, &self.cache.allowances(), wall);
+        let stands_in = reuse::stands_in(&object.head, &self.cache.allowances(), wall);
         if stands_in {
-            self.stand_in(&candidate, wall);
+            self.stand_in(&object, wall);
         }
         stands_in
     }
 
     fn stand_in(&mut self, object: &Object, wall: UnixTime) {
         self.cache.count(Count::StoodIn, 1);
-        self.lead = None;
         self.status.ttl = Some(object.head.ttl(wall));
         self.status.detail = Some("stale-if-error");
-        self.serve(object, wall);
+        let reply = self.reply(object, wall);
+        self.serve(reply, None);
     }
 
     /// Stores the response with the fields of a newer one.
@@ -764,6 +758,21 @@ impl Cached {
             gone += self.cache.drop_target(&[&self.key[..prefix], &other].concat());
         }
         self.cache.count(Count::Invalidated, gone as u64);
+    }
+}
+
+/// Sends the client for whom the response was validated the cookies that came with the answer: they are stored for nobody else.
+fn pass_cookies(reply: &mut Reply, object: &Object, fields: &Fields<'_, '_>) {
+    if object.head.has_cookie() {
+        return;
+    }
+    let cookies = fields
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+    for (name, value) in cookies {
+        write_line(&mut reply.text, name, value);
+        // Equal requests of others must not get it.
+        reply.settled = None;
     }
 }
 

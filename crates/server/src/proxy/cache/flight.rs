@@ -97,6 +97,16 @@ pub(crate) enum Part {
     Alone,
 }
 
+impl Part {
+    /// The lead, if the request has it.
+    pub(super) fn lead(self) -> Option<Lead> {
+        match self {
+            Part::Lead(lead) => Some(lead),
+            Part::Wait(_) | Part::Alone => None,
+        }
+    }
+}
+
 /// The request that others wait for. They are woken when this is dropped.
 pub(crate) struct Lead {
     flights: Arc<Flights>,
