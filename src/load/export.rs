@@ -101,13 +101,15 @@ fn of_rank(path: &Path, rank: u32) -> PathBuf {
     PathBuf::from(path.to_string_lossy().replace("{rank}", &rank.to_string()))
 }
 
-/// Writes every requested file.
+/// Writes every requested file, also after one could not be written.
 ///
 /// # Errors
-/// `System`, naming the file that could not be written.
+/// `System`, naming the files that could not be written.
 pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<(), Failure> {
-    write_results(parts, report, "", to)?;
-    write_gate(report, None, &to.summary)
+    Failure::of_all([
+        write_results(parts, report, "", to),
+        write_gate(report, None, &to.summary),
+    ])
 }
 
 /// Writes the summaries of a report's gate. A search adds its objective.
@@ -138,8 +140,10 @@ pub(super) fn write_searched(
     objective: Check,
     to: &OutputFlags,
 ) -> Result<(), Failure> {
-    write_results(parts, report, found, to)?;
-    write_gate(report, Some(objective), &to.summary)
+    Failure::of_all([
+        write_results(parts, report, found, to),
+        write_gate(report, Some(objective), &to.summary),
+    ])
 }
 
 /// Writes the files of the run itself.
@@ -155,10 +159,12 @@ fn write_results(parts: &Parts, report: &Report, found: &str, to: &OutputFlags) 
             .and_then(|content| whole(&path, &content))
             .map_err(|error| refused(&format!("cannot write `{}`", path.display()), &error))
     };
-    put(&to.out, &|| lines(parts, report, found))?;
-    put(&to.html, &|| Ok(page(report).into_bytes()))?;
-    put(&to.csv, &|| Ok(table(report).into_bytes()))?;
-    put(&to.hdr, &|| log(report))
+    Failure::of_all([
+        put(&to.out, &|| lines(parts, report, found)),
+        put(&to.html, &|| Ok(page(report).into_bytes())),
+        put(&to.csv, &|| Ok(table(report).into_bytes())),
+        put(&to.hdr, &|| log(report)),
+    ])
 }
 
 /// Writes a temporary file and renames it, so that a reader never sees half of a file. A pipe or a terminal
