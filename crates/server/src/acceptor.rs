@@ -102,7 +102,7 @@ impl runtime::streams::Service for Server {
     }
 
     fn silence_max(&self, cx: &Cx) -> Option<Duration> {
-        Some(cx.state.config.silence_max())
+        Some(cx.state.limits.silence)
     }
 
     fn crowded(&self, cx: &mut Cx) {
