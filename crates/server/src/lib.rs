@@ -39,6 +39,7 @@ pub mod latency;
 pub mod limits;
 mod listing;
 mod live;
+mod local;
 mod media_type;
 mod open;
 mod own_fields;
