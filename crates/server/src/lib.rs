@@ -19,6 +19,7 @@ mod conditional;
 pub mod config;
 pub mod connection_limit;
 mod context;
+mod control;
 pub mod counters;
 mod credentials;
 mod entity_tag;

@@ -1,7 +1,7 @@
 //! What a part of this process does that is an upstream of its sessions ([`runtime::local`]): it takes one request over the
 //! connection that a session has opened, and replies. The session closes the connection after that.
 //!
-//! Decides how messages are read and written. [`crate::uploads`] knows what requests mean.
+//! Decides how messages are read and written. [`crate::uploads`] and [`crate::control`] know what requests mean.
 
 pub(crate) mod reply;
 
