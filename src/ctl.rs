@@ -1,5 +1,7 @@
-//! `weir ctl`: sends commands to a running server through its control socket and prints the answers. Decides the
-//! output; `serve::control` defines the commands.
+//! `weir ctl`: sends commands to a running server, through its control socket or its admin listener, and prints the answers.
+//! Decides the output; `serve::control` defines the commands.
+
+mod admin;
 
 use crate::cli::ctl::{Command, Flags, OfCertificates, OfPurge, OfSite};
 use crate::failure::Failure;
@@ -9,25 +11,30 @@ use crate::voice::Voice;
 use runtime::control;
 use serde_json::Value;
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// Sends the command and prints the answer.
 ///
 /// # Errors
 /// `System` if the server does not answer; otherwise the server's own error.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
-    let unanswered = |why: &str| Failure::System(format!("`{}`: {why}", flags.socket.display()));
-    let wish = serde_json::to_string(&wish(&flags.what)).map_err(|error| unanswered(&error.to_string()))?;
-    let reply = control::ask(&flags.socket, &wish).map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::NotFound => "name the file given to weir serve as --control",
-            ErrorKind::PermissionDenied => "you need write permission on this file",
-            ErrorKind::ConnectionRefused => "the server that created it has ended",
-            _ => "the server did not answer",
-        };
-        unanswered(&format!("{error}; {advice}"))
+    let wish = serde_json::to_string(&wish(&flags.what))
+        .map_err(|error| Failure::System(format!("the command cannot be written: {error}")))?;
+    let reply = match (&flags.admin, &flags.socket) {
+        (Some(url), _) => admin::ask(url, &flags.access, &wish)?,
+        (None, Some(socket)) => at_socket(socket, &wish)?,
+        (None, None) => {
+            return Err(Failure::Usage(
+                "no server is named; name its control socket with --socket, or its admin listener with --admin"
+                    .to_owned(),
+            ));
+        }
+    };
+    let answer: Value = serde_json::from_str(&reply).map_err(|error| {
+        Failure::System(format!(
+            "the server's answer is not valid JSON: {error}; use a `weir ctl` of the server's version"
+        ))
     })?;
-    let answer: Value = serde_json::from_str(&reply)
-        .map_err(|error| unanswered(&format!("the answer is not valid JSON: {error}")))?;
     if answer["ok"] != true {
         let why = answer["error"]
             .as_str()
@@ -94,6 +101,19 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         line("done")?;
     }
     Ok(())
+}
+
+/// Sends a command to the control socket, and returns the answer.
+fn at_socket(socket: &Path, wish: &str) -> Result<String, Failure> {
+    control::ask(socket, wish).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => "name the file given to weir serve as --control",
+            ErrorKind::PermissionDenied => "you need write permission on this file",
+            ErrorKind::ConnectionRefused => "the server that created it has ended",
+            _ => "the server did not answer",
+        };
+        Failure::System(format!("`{}`: {error}; {advice}", socket.display()))
+    })
 }
 
 /// A site with its versions, a line each.

@@ -56,6 +56,16 @@ impl Failure {
         }
     }
 
+    /// Fails if any of these outcomes is a failure, with the texts of all, and with the exit code of the first.
+    ///
+    /// # Errors
+    /// The failure, or all of them in one.
+    pub(crate) fn of_all(outcomes: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+        let failures = outcomes.into_iter().filter_map(Result::err);
+        let joined = failures.reduce(|first, other| first.with(|_| format!("\nalso: {other}")));
+        joined.map_or(Ok(()), Err)
+    }
+
     /// The kind as a word, for JSON.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -82,6 +92,30 @@ impl fmt::Display for Failure {
             Failure::Failed(text) | Failure::Usage(text) | Failure::Invalid(text) | Failure::System(text) => {
                 f.write_str(text)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_failures_are_told() {
+        let usage = |text: &str| Err(Failure::Usage(text.to_owned()));
+        let system = |text: &str| Err(Failure::System(text.to_owned()));
+        for (outcomes, wanted) in [
+            (vec![], None),
+            (vec![Ok(()), Ok(())], None),
+            (vec![Ok(()), system("a")], Some((4, "a"))),
+            (
+                vec![usage("a"), Ok(()), system("b"), system("c")],
+                Some((2, "a\nalso: b\nalso: c")),
+            ),
+        ] {
+            let failure = Failure::of_all(outcomes).err();
+            let got = failure.map(|failure| (failure.code(), failure.to_string()));
+            assert_eq!(got.as_ref().map(|(code, text)| (*code, text.as_str())), wanted);
         }
     }
 }

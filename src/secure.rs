@@ -206,6 +206,12 @@ impl Secure {
         })
     }
 
+    /// The same, whose errors name these settings.
+    #[must_use]
+    pub(crate) fn advising(self, settings: &'static Settings) -> Secure {
+        Secure { settings, ..self }
+    }
+
     /// Refuses TLS flags for a cleartext URL.
     pub(crate) fn none(flags: &TlsFlags) -> Result<(), Fault> {
         match flags.first() {

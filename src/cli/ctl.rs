@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use runtime::listen::Address;
 use server::config::{Concurrency, IoKind, Listen, Workers};
 use std::path::PathBuf;
+use url::Url;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,21 +20,60 @@ Examples:
   weir ctl --socket /run/weir.sock purge tag product-17
   weir ctl --socket /run/weir.sock site switch v42
   weir ctl --socket /run/weir.sock site rollback
+  weir ctl --admin https://www.example.com:9090 --token-file token reload
+  weir ctl --admin https://www.example.com:9090 --cert me.pem --key me.key site switch v42
 
 Users with write permission on the socket's file may send commands: at first only its owner; chmod
-or chgrp admit others.";
+or chgrp admit others. The admin listener takes commands if its table has `control = true`; clients
+need its token, or a certificate.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Flags {
     /// Control socket of the server: the file that `weir serve --control` names
-    #[arg(long, short, value_name = "FILE", env = "WEIR_CONTROL")]
-    pub(crate) socket: PathBuf,
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        env = "WEIR_CONTROL",
+        required_unless_present = "admin"
+    )]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Admin listener of the server, as in https://HOST:PORT; takes precedence over --socket. http is for this machine
+    /// only
+    #[arg(long, value_name = "URL", value_parser = parse_url)]
+    pub(crate) admin: Option<Url>,
+
+    /// How the admin listener is reached
+    #[command(flatten)]
+    pub(crate) access: AdminFlags,
 
     /// Command for the server
     #[command(subcommand)]
     pub(crate) what: Command,
+}
+
+/// Flags for the admin listener.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Admin listener")]
+pub(crate) struct AdminFlags {
+    /// File with the token of the admin listener: a copy of its `token-file`
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Trusts only the CA certificates in this PEM file, in place of the system's
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// Sends the certificate chain in this PEM file if the admin listener asks for one
+    #[arg(long, value_name = "FILE", requires = "key", requires = "admin")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// PEM file with the private key of --cert
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// Commands of `weir ctl`.
@@ -135,4 +175,45 @@ pub(crate) enum OfCertificates {
         #[arg(default_value = "unspecified", value_parser = offered::<Reason>(), hide_possible_values = true)]
         reason: Reason,
     },
+}
+
+/// Parses the URL of an admin listener.
+///
+/// # Errors
+/// Why it is none.
+pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
+    const ADVICE: &str = "write https://HOST:PORT";
+    let url = Url::parse(text).map_err(|error| format!("{error}; {ADVICE}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("neither https nor http; {ADVICE}"));
+    }
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !is_bare || !url.username().is_empty() || url.password().is_some() {
+        return Err(format!("more than a host and a port; {ADVICE}"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_a_scheme_a_host_and_a_port() {
+        for (text, wanted) in [
+            ("https://a.test:9090", None),
+            ("http://[::1]:9090/", None),
+            ("a.test:9090", Some("neither https nor http")),
+            ("a.test", Some("write https://HOST:PORT")),
+            ("https://a.test/x", Some("more than")),
+            ("https://a.test/?x", Some("more than")),
+            ("https://user:word@a.test", Some("more than")),
+        ] {
+            match (parse_url(text), wanted) {
+                (Ok(_), None) => {}
+                (Err(why), Some(part)) => assert!(why.contains(part), "{text}: {why}"),
+                (other, _) => panic!("{text}: {other:?}"),
+            }
+        }
+    }
 }

@@ -529,10 +529,7 @@ impl Flags {
                 false => error,
             }));
         }
-        if let Err(error) = config.validate_certificates() {
-            let error = ConfigError::about("certificate", error.message, &text, &name);
-            return Err(usage(error));
-        }
+        config.validate_certificates(&text, &name).map_err(usage)?;
         let source = |key: &str| self.source(key, &file, config.preset, tuned);
         together::check(&config, &source).map_err(|wrong| {
             let at = wrong.keys.into_iter().find(|key| source(key) == Source::File);

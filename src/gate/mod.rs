@@ -69,7 +69,7 @@ impl Gate {
     /// Writes the requested files; `put` writes one of them.
     ///
     /// # Errors
-    /// `System`, naming the file that could not be written.
+    /// `System`, naming the files that could not be written.
     pub(crate) fn write(
         &self,
         to: &SummaryFlags,
@@ -79,13 +79,10 @@ impl Gate {
             put(path, text.as_bytes())
                 .map_err(|error| Failure::System(format!("cannot write `{}`: {error}", path.display())))
         };
-        if let Some(path) = &to.markdown {
-            write(path, markdown::summary(self))?;
-        }
-        if let Some(path) = &to.junit {
-            write(path, junit::document(self))?;
-        }
-        Ok(())
+        let markdown = to.markdown.as_deref();
+        let markdown = markdown.map(|path| write(path, markdown::summary(self)));
+        let junit = to.junit.as_deref().map(|path| write(path, junit::document(self)));
+        Failure::of_all(markdown.into_iter().chain(junit))
     }
 }
 

@@ -23,8 +23,7 @@ use runtime::clock;
 use runtime::signal::{Signal, Signals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use units::Duration;
 
@@ -231,7 +230,7 @@ impl Rank<'_> {
         })
     }
 
-    /// The announced run. A file that is still being written is none.
+    /// The announced run. A file that is not whole is none.
     fn announced(&self) -> io::Result<Option<Announced>> {
         let text = text_of(&self.folder.join(RUN))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
@@ -248,9 +247,7 @@ impl Rank<'_> {
             size: self.size,
         };
         let text = serde_json::to_string(&announced).expect("words and a number have a form in JSON");
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).open(self.folder.join(RUN));
-        match file.and_then(|mut file| file.write_all(text.as_bytes())) {
+        match export::fresh(&self.folder.join(RUN), text.as_bytes()) {
             Ok(()) => Ok(run),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(self.used()),
             Err(error) => Err(self.refused(&error)),
@@ -507,6 +504,22 @@ mod tests {
         );
         zero.leave(&joined);
         assert_eq!(one.look(&joined).expect("a look").announced, None);
+    }
+
+    /// On a full disk, for instance: a file without content would keep the next run out of the folder.
+    #[test]
+    fn an_announcement_that_cannot_be_written_leaves_no_file() {
+        let dir = tempfile::TempDir::new().expect("a folder");
+        let zero = rank(0, dir.path());
+        let beside = dir.path().join(format!("{RUN}.{}.part", std::process::id()));
+        std::fs::create_dir(&beside).expect("a folder in its way");
+        let why = zero.announce().expect_err("it cannot be written").to_string();
+        assert!(why.contains("--start-with"), "{why}");
+        assert!(!dir.path().join(RUN).exists());
+        std::fs::remove_dir(&beside).expect("removed");
+        zero.announce().expect("announced");
+        let names = std::fs::read_dir(dir.path()).expect("a folder");
+        assert_eq!(names.count(), 1, "no temporary file");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use units::Duration;
@@ -101,13 +102,15 @@ fn of_rank(path: &Path, rank: u32) -> PathBuf {
     PathBuf::from(path.to_string_lossy().replace("{rank}", &rank.to_string()))
 }
 
-/// Writes every requested file.
+/// Writes every requested file, also after one could not be written.
 ///
 /// # Errors
-/// `System`, naming the file that could not be written.
+/// `System`, naming the files that could not be written.
 pub(super) fn write(parts: &Parts, report: &Report, to: &OutputFlags) -> Result<(), Failure> {
-    write_results(parts, report, "", to)?;
-    write_gate(report, None, &to.summary)
+    Failure::of_all([
+        write_results(parts, report, "", to),
+        write_gate(report, None, &to.summary),
+    ])
 }
 
 /// Writes the summaries of a report's gate. A search adds its objective.
@@ -138,8 +141,10 @@ pub(super) fn write_searched(
     objective: Check,
     to: &OutputFlags,
 ) -> Result<(), Failure> {
-    write_results(parts, report, found, to)?;
-    write_gate(report, Some(objective), &to.summary)
+    Failure::of_all([
+        write_results(parts, report, found, to),
+        write_gate(report, Some(objective), &to.summary),
+    ])
 }
 
 /// Writes the files of the run itself.
@@ -155,10 +160,12 @@ fn write_results(parts: &Parts, report: &Report, found: &str, to: &OutputFlags) 
             .and_then(|content| whole(&path, &content))
             .map_err(|error| refused(&format!("cannot write `{}`", path.display()), &error))
     };
-    put(&to.out, &|| lines(parts, report, found))?;
-    put(&to.html, &|| Ok(page(report).into_bytes()))?;
-    put(&to.csv, &|| Ok(table(report).into_bytes()))?;
-    put(&to.hdr, &|| log(report))
+    Failure::of_all([
+        put(&to.out, &|| lines(parts, report, found)),
+        put(&to.html, &|| Ok(page(report).into_bytes())),
+        put(&to.csv, &|| Ok(table(report).into_bytes())),
+        put(&to.hdr, &|| log(report)),
+    ])
 }
 
 /// Writes a temporary file and renames it, so that a reader never sees half of a file. A pipe or a terminal
@@ -174,6 +181,35 @@ pub(crate) fn whole(path: &Path, content: &[u8]) -> io::Result<()> {
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+/// Writes a file that must not exist yet, as [`whole`] does: nobody sees half of it, and a full disk leaves none.
+///
+/// # Errors
+/// `AlreadyExists` if it does, or the system's.
+pub(super) fn fresh(path: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = beside(path);
+    let written = put(&beside, content)
+        // Only now does a server of NFS say that its disk is full.
+        .and_then(|()| OpenOptions::new().write(true).open(&beside)?.sync_all())
+        .and_then(|()| name(&beside, path));
+    // After a rename, there is none.
+    let _ = std::fs::remove_file(&beside);
+    written
+}
+
+/// Gives a file another name that must not exist yet. The earlier name may stay.
+fn name(file: &Path, name: &Path) -> io::Result<()> {
+    match std::fs::hard_link(file, name) {
+        // A server of NFS that is asked twice, because its first answer was lost, finds its own link.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match file.metadata()?.nlink() {
+            2 => Ok(()),
+            _ => Err(error),
+        },
+        // A file system without links, FAT for instance.
+        Err(_) if name.symlink_metadata().is_err() => std::fs::rename(file, name),
+        other => other,
+    }
 }
 
 /// Path of the temporary file.

@@ -24,8 +24,10 @@ pub(crate) fn run(flags: &MergeFlags, voice: &Voice) -> Result<(), Failure> {
     let parts = Parts::named(runs).map_err(Failure::Usage)?;
     export::apart(parts.first().rank, &flags.output)?;
     let report = Report::of_all(&parts).requiring(&flags.output.require);
-    export::write(&parts, &report, &flags.output)?;
+    let written = export::write(&parts, &report, &flags.output);
+    // Report first, so that a full disk does not cost the result.
     report.tell(voice)?;
+    written?;
     report.judged()
 }
 

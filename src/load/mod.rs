@@ -104,9 +104,8 @@ pub(crate) fn run(flags: &RunFlags, voice: &Voice) -> Result<(), Failure> {
     report.tell(voice)?;
     let collected = collector.map(|collector| otlp::send(&report, &collector, &mut signals));
     let received = receiver.map(|receiver| remote_write::send(&report, &receiver, &mut signals));
-    written?;
-    collected.transpose()?;
-    received.transpose()?;
+    let sent = [collected, received].into_iter().flatten();
+    Failure::of_all(core::iter::once(written).chain(sent))?;
     report.judged()
 }
 

@@ -198,7 +198,10 @@ fn serve(
     let handed_on = datagrams::hand_on(&datagrams);
     let over_udp = datagrams::addresses(&datagrams);
     let exporter = Arc::new(Exporter::new(Target::of(&config).map_err(explained)?));
-    let additions = additions(managed.as_ref(), datagrams::port(&datagrams), &exporter);
+    let additions = Additions {
+        control: control.as_ref().map(Control::inbox),
+        ..additions(managed.as_ref(), datagrams::port(&datagrams), &exporter)
+    };
     let server = open(config.clone(), prefork, additions, &logs, flags).map_err(explained)?;
     warn_of_mistakes(&server, flags);
     let server = Arc::new(server);
@@ -317,13 +320,15 @@ fn warn_of_mistakes(server: &Server, flags: &Flags) {
 }
 
 /// Opens the control socket, if configured, after rights are dropped: the successor of an upgrade must be able to
-/// create its own socket beside it and take over the name, and the file is removed at the end.
+/// create its own socket beside it and take over the name, and the file is removed at the end. Commands that come to the admin
+/// addresses need no socket.
 ///
 /// # Errors
 /// `System`, naming the file and what to do.
 fn open_control(config: &Config, rights: &Rights, follows: bool) -> Result<Option<Control>, Failure> {
     let Some(path) = &config.control else {
-        return Ok(None);
+        let control = config.takes_commands().then(Control::without_file).transpose();
+        return control.map_err(|error| refused("control of the admin addresses", &error));
     };
     Control::open(path, follows).map(Some).map_err(|error| {
         let advice = match error.kind() {
@@ -392,6 +397,7 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         | OpenError::Upstreams(_)
         | OpenError::Uploads(_)
         | OpenError::Token(_) => Failure::Usage(error.to_string()),
+        OpenError::Control(_) => Failure::System(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
         OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
     }

@@ -293,7 +293,7 @@ fn confine(reach: &Reach) -> (String, bool) {
 fn filter(config: &Config) -> (String, bool) {
     let needs = Needs {
         // `weir ctl strategy` may switch to io_uring.
-        uring: config.io == IoKind::Uring || config.control.is_some(),
+        uring: config.io == IoKind::Uring || config.takes_commands(),
         connects: !config.domain.is_empty()
             || config.upstreams().chain(config.collector()).next().is_some()
             || config.log_sockets().any(|socket| socket.udp_port().is_some()),
@@ -465,10 +465,10 @@ fn reach(
             .chain(cache_folder::all(config).map(Path::to_owned))
             .collect(),
         change: uploads(config),
-        // Without the socket, nobody can switch to another version.
+        // Without commands, nobody can switch to another version.
         links: config
             .version_folders()
-            .filter(|_| config.control.is_some())
+            .filter(|_| config.takes_commands())
             .filter_map(|(_, folder)| std::path::absolute(folder).ok())
             .collect(),
         connects: connects(config),

@@ -20,6 +20,8 @@ pub(crate) struct Members {
     pub(crate) authority: String,
     chain: CertificateDer<'static>,
     key: Vec<u8>,
+    /// Both as PEM.
+    pem: (String, String),
 }
 
 impl Members {
@@ -38,9 +40,15 @@ impl Members {
         let made = parameters.signed_by(&member_key, &issuer).expect("a certificate");
         Members {
             authority,
+            pem: (made.pem(), member_key.serialize_pem()),
             chain: made.der().clone(),
             key: member_key.serialize_der(),
         }
+    }
+
+    /// The certificate and its key, as PEM.
+    pub(crate) fn pem(&self) -> (String, String) {
+        self.pem.clone()
     }
 
     /// A client that shows the certificate.

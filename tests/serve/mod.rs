@@ -5,6 +5,7 @@
 //!
 //! - `access`: who may have which paths, by network and by password
 //! - `admin`: the live page and metrics at addresses of their own
+//! - `admin_control`: commands there, and `weir ctl --admin`
 //! - `adapt`: what the server notices, and what its controllers would do
 //! - `ahead`: what a page embeds is in memory before it is asked for
 //! - `announced`: load balancers that announce their client in front of a connection
@@ -85,6 +86,7 @@ mod access;
 pub(crate) mod acme;
 mod adapt;
 mod admin;
+mod admin_control;
 mod ahead;
 mod announced;
 mod behavior;

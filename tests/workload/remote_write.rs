@@ -161,9 +161,21 @@ fn a_receiver_that_takes_nothing_fails_the_command_behind_its_result() {
     let (receiver, collector) = (Collector::new(|_| NEVER), Collector::new(|_| NEVER));
     let url = format!("{}/write", receiver.url);
     let both = ["--json", "--remote-write", &url, "--otlp", &collector.url];
-    let (said, failure) = result(&[&run[..], &both].concat(), 4);
+    let files = ["--csv", "/dev/full", "--junit", "/dev/full"];
+    let (said, failure) = result(&[&run[..], &both, &files].concat(), 4);
     assert!(said["files"].as_u64() > Some(0));
-    assert!(failure.contains("it answers with 400 (--otlp)"), "{failure}");
+    for part in [
+        "it answers with 400 (--otlp)",
+        "it answers with 400 (--remote-write)",
+        "also: ",
+    ] {
+        assert!(failure.contains(part), "{part}: {failure}");
+    }
+    assert_eq!(
+        failure.matches("cannot write `/dev/full`").count(),
+        2,
+        "{failure}"
+    );
     assert_eq!(
         (receiver.all().len(), collector.all().len()),
         (1, 1),

@@ -16,7 +16,9 @@ const NETWORKS: [&str; 3] = ["127.0.0.0/8", "::1", "unix"];
 pub(crate) fn limit(server: &mut Server, file: &str, report: &mut Report) {
     let all_are = |is_it: fn(SocketAddr) -> bool| {
         let mut addresses = server.listen.iter().chain(&server.secure);
-        let all = addresses.all(|text| text.parse::<SocketAddr>().is_ok_and(is_it));
+        // Only programs of this machine reach a Unix socket.
+        let all =
+            addresses.all(|text| text.starts_with("unix:/") || text.parse::<SocketAddr>().is_ok_and(is_it));
         all && !server.has("domain")
     };
     let is_local = all_are(|at| at.ip().is_loopback());

@@ -1,5 +1,6 @@
 //! The control socket, a socket in the file system: a client sends one line and gets one line back. Whoever may write
-//! the file may ask; that is the whole access rule (unix(7)).
+//! the file may ask; that is the whole access rule (unix(7)). Threads of this process ask through an [`Inbox`], which needs no
+//! file: they speak for clients that they have authorized.
 //!
 //! Decides how long a question may be and how many clients may be about to ask. What questions mean is not known here.
 //! It never waits: complete lines are processed, and a silent client delays neither others nor the program.
@@ -12,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::Duration;
 
 /// Suffix of a socket that is to replace another.
@@ -20,7 +21,7 @@ const BESIDE: &str = ".new";
 /// Connections that wait to be accepted; others wait to connect.
 const BACKLOG: i32 = 128;
 /// Maximum bytes of a question.
-const QUESTION_MAX: usize = 4096;
+pub const QUESTION_MAX: usize = 4096;
 /// Maximum bytes of an answer.
 const ANSWER_MAX: u64 = 1 << 20;
 /// How long a client may take to receive the answer: meanwhile, no other question and no signal is processed.
@@ -30,7 +31,7 @@ const SILENT_MAX: usize = 32;
 /// How many programs may take the name over, one after another, before a question counts as unanswered.
 const SUCCESSORS_MAX: u32 = 3;
 /// How long an answer may take.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
+pub const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The socket. Dropping it removes its file, unless the file is another socket's by then.
 ///
@@ -46,16 +47,32 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 /// ```
 #[derive(Debug)]
 pub struct Control {
+    /// `None`: only threads of this process ask.
+    socket: Option<Named>,
+    inbox: Inbox,
+}
+
+/// A socket with a name in the file system.
+#[derive(Debug)]
+struct Named {
     listener: UnixListener,
-    /// Readable when a client connects or sends something.
-    epoll: OwnedFd,
-    /// Clients that have not asked yet, the first one first.
-    silent: Mutex<Vec<Silent>>,
     path: PathBuf,
     /// The file's path until it has [appeared](Control::appear).
     beside: Option<PathBuf>,
     /// Device and inode of the file; `None` in a fork of the process, which does not own the file.
     file: Option<(u64, u64)>,
+}
+
+/// Where threads of this process ask. Clones lead to the same [`Control`].
+#[derive(Clone, Debug)]
+pub struct Inbox(Arc<Asking>);
+
+#[derive(Debug)]
+struct Asking {
+    /// Readable when a client connects or sends something.
+    epoll: OwnedFd,
+    /// Clients that have not asked yet, the first one first. `None`: nobody answers any more.
+    silent: Mutex<Option<Vec<Silent>>>,
 }
 
 impl Control {
@@ -96,18 +113,40 @@ impl Control {
             std::fs::remove_file(place)?;
         }
         let listener = bind_for_owner(place)?;
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(0), EventFlags::IN)?;
-        let control = Control {
-            listener,
-            epoll,
-            silent: Mutex::default(),
-            path: path.to_owned(),
+        let mut control = Control::without_file()?;
+        epoll::add(
+            &control.inbox.0.epoll,
+            &listener,
+            EventData::new_u64(0),
+            EventFlags::IN,
+        )?;
+        listener.set_nonblocking(true)?;
+        control.socket = Some(Named {
             file: Some(identity(place)?),
+            listener,
+            path: path.to_owned(),
             beside,
-        };
-        control.listener.set_nonblocking(true)?;
+        });
         Ok(control)
+    }
+
+    /// Without a socket: only threads of this process ask ([`Control::inbox`]).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn without_file() -> io::Result<Control> {
+        Ok(Control {
+            socket: None,
+            inbox: Inbox(Arc::new(Asking {
+                epoll: epoll::create(CreateFlags::CLOEXEC)?,
+                silent: Mutex::new(Some(Vec::new())),
+            })),
+        })
+    }
+
+    /// Where threads of this process ask.
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
     }
 
     /// Takes the name over from its predecessor. Has no effect if this socket already has it.
@@ -115,20 +154,20 @@ impl Control {
     /// # Errors
     /// The system's; the name is unchanged then.
     pub fn appear(&mut self) -> io::Result<()> {
-        if let Some(beside) = &self.beside {
-            std::fs::rename(beside, &self.path)?;
-            self.beside = None;
+        if let Some(Named { beside, path, .. }) = &mut self.socket
+            && let Some(new) = beside
+        {
+            std::fs::rename(new, path)?;
+            *beside = None;
         }
         Ok(())
     }
 
     /// Closes it in a fork of the listening process. The file stays, because that process continues.
     pub fn leave(mut self) {
-        self.file = None;
-    }
-
-    fn place(&self) -> &Path {
-        self.beside.as_deref().unwrap_or(&self.path)
+        if let Some(socket) = &mut self.socket {
+            socket.file = None;
+        }
     }
 
     /// A descriptor that becomes readable when a client asks.
@@ -136,28 +175,17 @@ impl Control {
     /// # Errors
     /// The system's, if it refuses a descriptor.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.epoll.try_clone()
+        self.inbox.0.epoll.try_clone()
     }
 
     /// The next question, if there is one. A client that sends nothing or too much is ignored; the call never blocks.
     pub fn next(&self) -> Option<Question> {
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Ok((stream, _)) = self.listener.accept() {
-            let watched = || {
-                stream.set_nonblocking(true)?;
-                epoll::add(&self.epoll, &stream, EventData::new_u64(0), EventFlags::IN)?;
-                io::Result::Ok(())
-            };
-            if watched().is_err() {
-                continue;
-            }
-            if silent.len() == SILENT_MAX {
-                silent.remove(0);
-            }
-            silent.push(Silent {
-                stream,
-                said: Vec::new(),
-            });
+        let mut silent = self.inbox.lock();
+        let silent = silent.as_mut()?;
+        let listener = self.socket.as_ref().map(|socket| &socket.listener);
+        while let Some(Ok((stream, _))) = listener.map(UnixListener::accept) {
+            // A client that cannot be watched is disconnected.
+            let _ = self.inbox.take(silent, stream);
         }
         let mut at = 0;
         while let Some(one) = silent.get_mut(at) {
@@ -166,7 +194,7 @@ impl Control {
                 Heard::Line(line) => {
                     let stream = silent.remove(at).stream;
                     // A caller that polls the descriptor would otherwise return for unread input of this one.
-                    let _ = epoll::delete(&self.epoll, &stream);
+                    let _ = epoll::delete(&self.inbox.0.epoll, &stream);
                     stream.set_nonblocking(false).ok()?;
                     stream.set_write_timeout(Some(PATIENCE)).ok()?;
                     return Some(Question { line, stream });
@@ -179,7 +207,60 @@ impl Control {
     }
 }
 
+impl Inbox {
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// `InvalidInput` for more than a line of [`QUESTION_MAX`] bytes; `ConnectionRefused` or `ConnectionReset` if nobody has read
+    /// the question, because the program stops or another one takes over; the system's otherwise, with `UnexpectedEof` if there
+    /// was no answer.
+    pub fn ask(&self, line: &str) -> io::Result<String> {
+        if line.len() >= QUESTION_MAX || line.contains('\n') {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let (mut own, other) = UnixStream::pair()?;
+        // It fits into the buffer of any socket, so this does not block.
+        own.write_all(format!("{line}\n").as_bytes())?;
+        match self.lock().as_mut() {
+            Some(silent) => self.take(silent, other)?,
+            None => return Err(ErrorKind::ConnectionRefused.into()),
+        }
+        answer(own)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Silent>>> {
+        self.0.silent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches a client that has not been heard yet.
+    fn take(&self, silent: &mut Vec<Silent>, stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        epoll::add(&self.0.epoll, &stream, EventData::new_u64(0), EventFlags::IN)?;
+        if silent.len() == SILENT_MAX {
+            silent.remove(0);
+        }
+        silent.push(Silent {
+            stream,
+            said: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
 impl Drop for Control {
+    fn drop(&mut self) {
+        // Whoever waits learns now that nobody will answer.
+        *self.inbox.lock() = None;
+    }
+}
+
+impl Named {
+    fn place(&self) -> &Path {
+        self.beside.as_deref().unwrap_or(&self.path)
+    }
+}
+
+impl Drop for Named {
     fn drop(&mut self) {
         // A successor, or another program, may have placed its own file there. (None does so between the check and the
         // removal: a successor appears before this process is told to go.)
@@ -294,8 +375,13 @@ pub fn ask(path: &Path, line: &str) -> io::Result<String> {
 
 fn ask_once(path: &Path, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
+    answer(stream)
+}
+
+/// The line that comes back.
+fn answer(stream: UnixStream) -> io::Result<String> {
+    stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
     let mut answer = String::new();
     BufReader::new(stream.take(ANSWER_MAX)).read_line(&mut answer)?;
     match answer.strip_suffix('\n') {
@@ -405,6 +491,37 @@ mod tests {
     }
 
     #[test]
+    fn threads_of_this_process_ask_without_a_file() {
+        let control = Control::without_file().unwrap();
+        let descriptor = control.descriptor().unwrap();
+        let inbox = control.inbox();
+        let asking = std::thread::spawn({
+            let inbox = inbox.clone();
+            move || inbox.ask("how are you?")
+        });
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).unwrap();
+        let question = heard(&control);
+        assert_eq!(question.line(), "how are you?");
+        question.answer("well");
+        assert_eq!(asking.join().unwrap().unwrap(), "well");
+        for line in ["two\nlines".to_owned(), "x".repeat(QUESTION_MAX)] {
+            let error = inbox.ask(&line).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        }
+        // Whoever waits when it goes is told, and so is whoever comes later.
+        let asking = std::thread::spawn({
+            let inbox = inbox.clone();
+            move || inbox.ask("and now?")
+        });
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).unwrap();
+        drop(control);
+        let error = asking.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        let error = inbox.ask("and now?").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
     fn half_a_line_is_kept_until_the_rest_comes() {
         let (mut asking, stream) = UnixStream::pair().unwrap();
         stream.set_nonblocking(true).unwrap();
@@ -497,7 +614,10 @@ mod tests {
     fn who_follows_takes_the_name_when_all_is_well_and_not_before() {
         let folder = place("follows");
         let path = folder.join("socket");
-        let is_of = |control: &Control| Some(identity(&path).unwrap()) == control.file;
+        let is_of = |control: &Control| {
+            let socket = control.socket.as_ref().unwrap();
+            Some(identity(&path).unwrap()) == socket.file
+        };
         let files = || std::fs::read_dir(&folder).unwrap().count();
         let first = Control::open(&path, false).unwrap();
         let fails = Control::open(&path, true).unwrap();
@@ -511,14 +631,14 @@ mod tests {
         assert!(is_of(&second) && files() == 1);
         drop(first);
         assert!(is_of(&second), "what is another's stays");
-        let copy = Control {
-            listener: second.listener.try_clone().unwrap(),
-            epoll: second.descriptor().unwrap(),
-            silent: Mutex::default(),
+        let named = second.socket.as_ref().unwrap();
+        let mut copy = Control::without_file().unwrap();
+        copy.socket = Some(Named {
+            listener: named.listener.try_clone().unwrap(),
             path: path.clone(),
             beside: None,
-            file: second.file,
-        };
+            file: named.file,
+        });
         copy.leave();
         assert!(is_of(&second), "a copy takes nothing along");
         drop(second);

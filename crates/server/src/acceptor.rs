@@ -67,7 +67,8 @@ impl Service for Server {
 
     fn dialing(&self) -> Option<Dialing> {
         // The rule of each connection bounds the time to open it.
-        self.hub.dials.then(|| Dialing {
+        let dials = self.hub.dials || (self.is_admin && self.hub.control.is_some());
+        dials.then(|| Dialing {
             peers_max: PEERS_MAX,
             connect_time_max: CONNECT_TIMEOUT_MAX,
             ..Dialing::default()
@@ -102,7 +103,7 @@ impl runtime::streams::Service for Server {
     }
 
     fn silence_max(&self, cx: &Cx) -> Option<Duration> {
-        Some(cx.state.config.silence_max())
+        Some(cx.state.limits.silence)
     }
 
     fn crowded(&self, cx: &mut Cx) {

@@ -157,6 +157,8 @@ counters! {
     server_errors,
     /// Requests rejected because their address exceeded the request rate.
     too_many,
+    /// Requests denied at the admin addresses: without the right token, or sent by a page of another site.
+    admin_denied,
     /// Requests rejected because the server was overloaded.
     overloaded,
     /// Requests rejected because the memory limit was reached.

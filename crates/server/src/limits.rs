@@ -52,6 +52,9 @@ pub struct Limits {
     pub deferred: Duration,
     /// Time between a response and the first byte of the next request. After that: a silent close.
     pub idle_timeout: Duration,
+    /// Time without a packet after which the transport of HTTP/3 drops a connection. Computed once, because it depends on each
+    /// access rule and route. Not a limit of its own.
+    pub silence: Duration,
     /// Like `idle_timeout`, after a response; the shorter one applies.
     pub early_close: Option<Duration>,
     /// Time for a request body, in addition to the time that `body_rate` grants. After that: 408 and close.
@@ -159,6 +162,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(20),
             deferred: Duration::ZERO,
             idle_timeout: Duration::from_secs(65),
+            silence: Duration::from_secs(65),
             early_close: None,
             body_timeout: Duration::from_secs(20),
             write_timeout: Duration::from_secs(30),

@@ -3,7 +3,7 @@
 //!
 //! This file decides which state is shared and how it changes; it does not know requests or connections.
 
-mod admin;
+pub(crate) mod admin;
 pub mod handler;
 
 use crate::access::Gates;
@@ -12,6 +12,7 @@ use crate::client_address::Trusted;
 use crate::conditional::Conditional;
 use crate::config::{Config, LiveFor};
 use crate::connection_limit::Peers;
+use crate::control::Control;
 use crate::counters::{Board, Readings, Totals};
 use crate::field_rules::FieldRules;
 use crate::filter::{Filter, Filters};
@@ -31,6 +32,7 @@ use crate::waiting::Waiting;
 use admin::AdminHandlers;
 use core::fmt;
 use handler::{Handler, Handlers};
+use runtime::control::Inbox;
 use runtime::memory::Budget;
 use runtime::sensors::Reading;
 use runtime::shaping::Precedence;
@@ -81,6 +83,8 @@ pub struct Additions {
     /// Handlers by path, searched in order, before the server's own. A path that ends in a slash covers all paths below
     /// it.
     pub handlers: Vec<(String, Arc<dyn Handler>)>,
+    /// Where commands for the operator go that come to the admin addresses, if `control` is set there; `None`: none are taken.
+    pub control: Option<Inbox>,
     /// UDP port of HTTP/3, which responses over TLS name (`Alt-Svc`, RFC 7838); `None`: they do not.
     pub http3_port: Option<u16>,
 }
@@ -220,7 +224,8 @@ impl State {
             false => recorded,
         };
         let tracing = Tracing::of(&config, additions.spans.as_ref());
-        let admin = AdminHandlers::open(&config, own.admin).map_err(OpenError::Token)?;
+        let has_control = takes_commands(&config, &additions);
+        let admin = AdminHandlers::open(&config, own.admin, has_control).map_err(OpenError::Token)?;
         Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
             is_timed: config.live != LiveFor::Nobody
@@ -263,11 +268,22 @@ impl State {
         })
     }
 
+    /// Whether requests of some clients may have a route. `is_admin`: those at an admin address.
+    #[inline]
+    pub(crate) fn passes(&self, is_admin: bool) -> bool {
+        !self.proxies.is_empty() || (is_admin && self.admin.has_control)
+    }
+
     /// Begins what needs threads. A process calls this once it does not fork any more.
     pub(crate) fn awaken(&self) {
         self.proxies.awaken();
         self.gates.awaken();
     }
+}
+
+/// Whether commands for the operator are taken at the admin addresses.
+fn takes_commands(config: &Config, additions: &Additions) -> bool {
+    additions.control.is_some() && config.admin.as_ref().is_some_and(|admin| admin.control)
 }
 
 /// See [`State::secured_lines`].
@@ -320,6 +336,8 @@ pub(crate) struct Hub {
     pub(crate) seed: Seed,
     /// Whether sessions may open connections: whether there was a route at start.
     pub(crate) dials: bool,
+    /// What takes commands for the operator; `None`: none are taken.
+    pub(crate) control: Option<Control>,
     ready: AtomicBool,
     about: Mutex<About>,
 }
@@ -387,6 +405,12 @@ impl Server {
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
         let proxies = Proxies::of(&config, &hosts, None, &interprocess.purges)?;
+        let control = match takes_commands(&config, &additions) {
+            true => additions.control.clone(),
+            false => None,
+        };
+        let control = control.map(Control::open).transpose();
+        let control = control.map_err(OpenError::Control)?;
         let state = State::new(own, config, embedded, additions, hosts, log, proxies, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
@@ -407,6 +431,7 @@ impl Server {
                 knobs: interprocess.knobs,
                 seed,
                 dials,
+                control,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),
             }),

@@ -616,3 +616,56 @@ fn a_lost_rewrite_into_a_folder_is_open() {
         check_fates(&found, &[(line, "open", "what is beside it")]);
     }
 }
+
+#[test]
+fn a_server_of_unix_sockets_opens_no_port() {
+    let at = |address: &str, host: &str| {
+        format!("server {{ listen {address}; server_name {host}; root /srv/{host}; }}\n")
+    };
+    // Alone, the sockets are the addresses of the result.
+    let text = format!(
+        "{}{}",
+        at("unix:/run/a.sock", "a.test"),
+        at("unix:/run/b.sock default_server", "b.test")
+    );
+    let found = converted(Dialect::Nginx, &text);
+    assert!(
+        found
+            .toml
+            .contains("listen = [\"unix:/run/a.sock\", \"unix:/run/b.sock\"]\n"),
+        "{}",
+        found.toml
+    );
+    assert!(!found.toml.contains("access]]"), "{}", found.toml);
+    check_fates(
+        &found,
+        &[(1, "changed", "`socket-mode`"), (2, "changed", "`socket-mode`")],
+    );
+    // Beside other addresses, they are left out, and the site is for this machine only. No port is added.
+    let text = format!("{}{}", at("8080", "b.test"), at("unix:/run/a.sock", "a.test"));
+    let found = converted(Dialect::Nginx, &text);
+    assert!(
+        found.toml.contains("listen = [\"0.0.0.0:8080\"]\n"),
+        "{}",
+        found.toml
+    );
+    let rule = tables(site(&found, Some("a.test")), "host.access");
+    assert!(rule.len() == 1 && rule[0].contains("127.0.0.0/8"), "{rule:?}");
+    check_fates(
+        &found,
+        &[
+            (2, "missing", "add this one by hand"),
+            (2, "changed", "this machine only"),
+        ],
+    );
+    // Without an address, Weir listens on this machine only.
+    for address in [
+        "unix:/run/a.sock ssl",
+        "unix:/run/a.sock proxy_protocol",
+        "unix:a.sock",
+    ] {
+        let found = converted(Dialect::Nginx, &at(address, "a.test"));
+        assert!(!found.toml.contains("listen ="), "{address}: {}", found.toml);
+        check_fates(&found, &[(1, "missing", "127.0.0.1:8080")]);
+    }
+}

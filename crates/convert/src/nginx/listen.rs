@@ -1,5 +1,6 @@
 //! `listen`: addresses, and which of them have TLS.
 
+use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Server;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,6 +11,8 @@ pub(super) struct Listen {
     pub(super) address: SocketAddr,
     pub(super) is_secure: bool,
     pub(super) is_default: bool,
+    /// Whether it is none: its server listens only on Unix sockets.
+    pub(super) is_stand_in: bool,
 }
 
 impl Default for Listen {
@@ -19,22 +22,73 @@ impl Default for Listen {
             address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 80)),
             is_secure: false,
             is_default: false,
+            is_stand_in: false,
         }
     }
 }
 
-/// Reads the arguments of `listen`.
+impl Listen {
+    /// For a server that listens only on Unix sockets. It counts as one in cleartext, and opens no port.
+    pub(super) fn stand_in() -> Listen {
+        Listen {
+            is_stand_in: true,
+            ..Listen::default()
+        }
+    }
+}
+
+/// Whether the addresses of all these servers are Unix sockets.
+pub(super) fn are_all_sockets<'a>(mut servers: impl Iterator<Item = &'a Directive>) -> bool {
+    servers.all(|server| {
+        let listens = || server.inner().iter().filter(|one| one.name == "listen");
+        // `ssl on` is TLS at all of them.
+        let has_tls = server
+            .inner()
+            .iter()
+            .any(|one| one.name == "ssl" && one.arg(0) == "on");
+        !has_tls && listens().next().is_some() && listens().all(|one| is_socket(one.arg(0)))
+    })
+}
+
+/// Whether an address is a Unix socket.
+pub(super) fn is_socket(address: &str) -> bool {
+    address.starts_with("unix:")
+}
+
+/// What becomes of a Unix socket. `is_only`: the configuration has no other addresses.
+fn socket(text: &str, options: &[String], is_only: bool, server: &mut Server) -> Fate {
+    let is_plain = |option: &String| matches!(option.as_str(), "default_server" | "default" | "http2");
+    if !is_only {
+        return Fate::missing(format!(
+            "Unix sockets are carried over only if there are no other addresses; add this one by hand, as in listen = \"{text}\", \
+             and name who may connect"
+        ));
+    }
+    if !text.starts_with("unix:/") || !options.iter().all(is_plain) {
+        return Fate::missing(
+            "Unix sockets are carried over only with an absolute path and without options; without an address, Weir listens at \
+             127.0.0.1:8080",
+        );
+    }
+    if !server.listen.iter().any(|known| known == text) {
+        server.listen.push(text.to_owned());
+    }
+    Fate::changed(
+        "nginx lets all users of the machine connect, and Weir its own user and group: for others, set `socket-mode` in a \
+         [[listener]]",
+    )
+}
+
+/// Reads the arguments of `listen`. `is_only`: all addresses of the configuration are Unix sockets.
 ///
 /// # Errors
-/// The fate of an address that Weir cannot listen on.
-pub(super) fn read(args: &[String], server: &mut Server) -> Result<(Listen, Fate), Fate> {
+/// The fate of an address without an IP address, or on which Weir cannot listen.
+pub(super) fn read(args: &[String], is_only: bool, server: &mut Server) -> Result<(Listen, Fate), Fate> {
     let (text, options) = args
         .split_first()
         .ok_or_else(|| Fate::missing("an address is missing"))?;
-    if text.starts_with("unix:") {
-        return Err(Fate::missing(format!(
-            "Unix sockets are not carried over; add one by hand, as in listen = \"{text}\", and name who may connect"
-        )));
+    if is_socket(text) {
+        return Err(socket(text, options, is_only, server));
     }
     let address = address(text)
         .ok_or_else(|| Fate::missing(format!("`{text}` is no address; Weir listens on IP addresses")))?;
@@ -72,6 +126,7 @@ pub(super) fn read(args: &[String], server: &mut Server) -> Result<(Listen, Fate
         address,
         is_secure: has("ssl"),
         is_default: has("default_server") || has("default"),
+        is_stand_in: false,
     };
     let fate = match others.is_empty() {
         true => Fate::Carried,
@@ -103,6 +158,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 
 /// The addresses of the server: each once, and none that another one includes.
 pub(super) fn assemble<'a>(listens: impl Iterator<Item = &'a Listen> + Clone, server: &mut Server) {
+    let listens = listens.filter(|listen| !listen.is_stand_in);
     let all: Vec<SocketAddr> = listens.clone().map(|listen| listen.address).collect();
     let is_included = |address: &SocketAddr| {
         !address.ip().is_unspecified()
@@ -156,7 +212,7 @@ mod tests {
         let listen = |text: &str, is_secure| Listen {
             address: address(text).unwrap(),
             is_secure,
-            is_default: false,
+            ..Listen::default()
         };
         let mut server = Server::default();
         let all = [
@@ -165,6 +221,10 @@ mod tests {
             listen("[::]:80", false),
             listen("443", true),
             listen("80", false),
+            Listen {
+                address: address("8080").unwrap(),
+                ..Listen::stand_in()
+            },
         ];
         assemble(all.iter(), &mut server);
         assert_eq!(server.listen, ["0.0.0.0:80", "[::]:80"]);

@@ -113,9 +113,12 @@ fn http(block: &[Directive], server: &mut Server, drafts: &mut Vec<Draft>, repor
         };
         directive.note_all(&fate, report);
     }
-    for directive in block.iter().filter(|directive| directive.name == "server") {
+    let servers = || block.iter().filter(|directive| directive.name == "server");
+    let has_only_sockets = listen::are_all_sockets(servers());
+    for directive in servers() {
         report.add(&directive.at, "server", Fate::Carried);
-        drafts.extend(self::server(directive, &level, &groups, server, report));
+        let around = (&level, has_only_sockets);
+        drafts.extend(self::server(directive, around, &groups, server, report));
     }
 }
 
@@ -193,7 +196,7 @@ impl Draft {
 /// Reads a `server` block; each `if ($host = NAME)` that redirects is a site of its own, before it.
 fn server(
     block: &Directive,
-    around: &Level,
+    (around, has_only_sockets): (&Level, bool),
     groups: &Groups,
     server: &mut Server,
     report: &mut Report,
@@ -220,10 +223,10 @@ fn server(
     for directive in block.inner() {
         match directive.name.as_str() {
             "listen" => {
-                if directive.arg(0).starts_with("unix:") {
+                if listen::is_socket(directive.arg(0)) {
                     local.push(true);
                 }
-                let fate = match listen::read(&directive.args, server) {
+                let fate = match listen::read(&directive.args, has_only_sockets, server) {
                     Ok((listen, fate)) => {
                         draft.is_default |= listen.is_default;
                         local.push(listen.address.ip().is_loopback());
@@ -246,7 +249,10 @@ fn server(
         }
     }
     if draft.listens.is_empty() {
-        draft.listens.push(Listen::default());
+        draft.listens.push(match local.is_empty() {
+            true => Listen::default(),
+            false => Listen::stand_in(),
+        });
     }
     if has_ssl {
         draft
@@ -285,7 +291,8 @@ fn server(
     if !is_secure {
         level.site.certificate = Certificate::NotAsked;
     }
-    let ports = draft.listens.iter().map(|listen| listen.address.port());
+    let ports = draft.listens.iter().filter(|listen| !listen.is_stand_in);
+    let ports = ports.map(|listen| listen.address.port());
     draft.site = Site {
         names,
         is_local: !local.is_empty() && !local.contains(&false),

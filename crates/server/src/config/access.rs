@@ -17,6 +17,7 @@ use runtime::listen::UNIX_PEER;
 use serde::{Deserialize, Deserializer, de};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use toml::Spanned;
 use units::Duration;
 
 /// Maximum number of rules of a site. A request is compared with each of them.
@@ -142,6 +143,34 @@ impl ClientCertificate {
             ClientCertificate::Named(names) => names.iter().any(|known| Some(known.as_str()) == name),
         }
     }
+}
+
+/// The line of a configuration file, from 1, in which its first rule that needs a client certificate says so: rules of the top
+/// level come first. `None`: no rule does, or the file is invalid.
+pub(super) fn line_of_certificate(text: &str) -> Option<usize> {
+    #[derive(Deserialize)]
+    struct Rule {
+        certificate: Option<Spanned<ClientCertificate>>,
+    }
+    #[derive(Deserialize)]
+    struct Host {
+        #[serde(default)]
+        access: Vec<Rule>,
+    }
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        access: Vec<Rule>,
+        #[serde(default)]
+        host: Vec<Host>,
+    }
+    let file: File = toml::from_str(text).ok()?;
+    let rules = file.access.into_iter();
+    let rules = rules.chain(file.host.into_iter().flat_map(|host| host.access));
+    let mut certificates = rules.filter_map(|rule| rule.certificate);
+    let first = certificates.find(|certificate| certificate.get_ref().is_needed())?;
+    let before = text.get(..first.span().start)?;
+    Some(before.matches('\n').count() + 1)
 }
 
 impl<'de> Deserialize<'de> for ClientCertificate {

@@ -1,6 +1,6 @@
-//! The admin listener: addresses of their own for the live page, metrics and health checks.
+//! The admin listener: addresses of their own for the live page, metrics, health checks and commands.
 //!
-//! Decides who may connect where. The answers are made elsewhere.
+//! Decides who may connect where, and whether commands are taken. The answers are made elsewhere.
 
 use super::ConfigError;
 use super::listener::Tls;
@@ -22,6 +22,9 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     /// The certificates of its addresses. `None`: cleartext.
     pub tls: Option<Tls>,
+    /// Whether its clients may send the commands of `weir ctl`.
+    #[serde(default)]
+    pub control: bool,
 }
 
 impl Admin {
@@ -33,11 +36,18 @@ impl Admin {
                 "no address; name at least one, as in listen = \"127.0.0.1:9090\"",
             ));
         }
+        let needs_certificate = self.tls.as_ref().and_then(Tls::asks_clients) == Some(true);
+        if self.control && self.token_file.is_none() && !needs_certificate {
+            return Err(ConfigError::invalid(
+                "admin",
+                "`control = true` would let every user of this machine stop the server; set `token-file`, or `tls` with \
+                 `client-ca`",
+            ));
+        }
         let is_remote = |address: &&Address| address.tcp().is_some_and(|address| !address.ip().is_loopback());
         let Some(remote) = self.listen.0.iter().find(is_remote) else {
             return Ok(());
         };
-        let needs_certificate = self.tls.as_ref().and_then(Tls::asks_clients) == Some(true);
         if self.token_file.is_none() && !needs_certificate {
             return Err(ConfigError::invalid(
                 "admin",
@@ -93,6 +103,27 @@ mod tests {
                 Some("set `token-file`"),
             ),
             ("listen = '127.0.0.1:8080'", Some("is listed twice")),
+            (
+                "listen = '127.0.0.1:9090'\ncontrol = true",
+                Some("set `token-file`"),
+            ),
+            ("listen = 'unix:/run/a'\ncontrol = true", Some("set `token-file`")),
+            (
+                "listen = '127.0.0.1:9090'\ncontrol = true\ntls = { cert = 'c', key = 'k', client-ca = 'a', client-auth = 'optional' }",
+                Some("set `token-file`"),
+            ),
+            (
+                "listen = ':9090'\ncontrol = true\ntoken-file = 't'",
+                Some("in cleartext"),
+            ),
+            (
+                "listen = '127.0.0.1:9090'\ncontrol = true\ntoken-file = 't'",
+                None,
+            ),
+            (
+                "listen = ':9090'\ncontrol = true\ntls = { cert = 'c', key = 'k', client-ca = 'a' }",
+                None,
+            ),
         ] {
             let got = Config::from_toml(&format!("[admin]\n{text}\n"), "w.toml");
             match advice {

@@ -52,6 +52,7 @@ impl Config {
             header_timeout: self.header_timeout,
             deferred: self.deferred,
             idle_timeout: self.idle_timeout,
+            silence: self.silence_max(),
             early_close: (!self.behavior.early_close.is_zero()).then_some(self.behavior.early_close),
             body_timeout: self.body_timeout,
             write_timeout: self.write_timeout,

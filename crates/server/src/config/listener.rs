@@ -2,6 +2,7 @@
 //!
 //! `listen` is the short form: its addresses use the settings of the top level.
 
+use super::access::line_of_certificate;
 use super::admin::CONNECTIONS_MAX;
 use super::secure::{ClientAuth, HttpsRedirect};
 use super::socket_file::SocketMode;
@@ -292,21 +293,26 @@ impl Config {
     ///
     /// # Errors
     /// The key that is missing.
-    pub fn validate_certificates(&self) -> Result<(), ConfigError> {
+    pub fn validate_certificates(&self, text: &str, name: &str) -> Result<(), ConfigError> {
         let Some(rule) = self.access_rules().find(|rule| rule.certificate.is_needed()) else {
             return Ok(());
         };
         let asks = |listener: Listener| listener.tls.is_some_and(|tls| tls.asks_clients().is_some());
         match self.public_listeners().any(asks) {
             true => Ok(()),
-            false => Err(ConfigError::invalid(
-                "certificate",
-                format!(
-                    "the rule for `{}` needs client certificates, and no listener asks for them; set `client-ca` and \
-                     `client-auth = \"optional\"` in `tls` of a [[listener]], or --tls-client-ca and --tls-client-auth optional",
-                    rule.path
-                ),
-            )),
+            false => Err(ConfigError {
+                file: Some(name.to_owned()),
+                line: line_of_certificate(text),
+                ..ConfigError::invalid(
+                    "certificate",
+                    format!(
+                        "the rule for `{}` needs client certificates, and no listener asks for them; set `client-ca` and \
+                         `client-auth = \"optional\"` in `tls` of a [[listener]], or --tls-client-ca and --tls-client-auth \
+                         optional",
+                        rule.path
+                    ),
+                )
+            }),
         }
     }
 
@@ -443,38 +449,52 @@ mod tests {
     fn certificates_of_access_rules_must_be_asked_for() {
         let rule = "[[access]]\npath = '/a/*'\ncertificate = true\n";
         let of_host = "[[host]]\nnames = ['a']\naccess = [{ path = '/a/*', certificate = 'Ann' }]\n";
+        let of_none = "[[access]]\npath = '/b/*'\ncertificate = false\n";
         let tls =
             |more: &str| format!("[[listener]]\naddress = ':1'\ntls = {{ cert = 'c', key = 'k'{more} }}\n");
-        for (text, is_valid) in [
-            (String::new(), true),
-            (tls(""), true),
-            (rule.to_owned(), false),
-            (of_host.to_owned(), false),
-            (format!("{}{rule}", tls("")), false),
+        // The line of the certificate that nobody asks for.
+        for (text, line) in [
+            (String::new(), None),
+            (tls(""), None),
+            (of_none.to_owned(), None),
+            (rule.to_owned(), Some(3)),
+            (of_host.to_owned(), Some(3)),
+            (format!("{of_none}{rule}"), Some(6)),
+            (format!("{of_host}{of_none}"), Some(3)),
+            (format!("{of_host}{rule}"), Some(6)),
+            (format!("{}{rule}", tls("")), Some(6)),
             (
                 format!("{}{rule}", tls(", client-ca = 'a', client-auth = 'off'")),
-                false,
+                Some(6),
             ),
-            (format!("{}{rule}", tls(", client-ca = 'a'")), true),
+            (format!("{}{rule}", tls(", client-ca = 'a'")), None),
             (
                 format!("{}{of_host}", tls(", client-ca = 'a', client-auth = 'optional'")),
-                true,
+                None,
             ),
             (
                 format!(
                     "tls-cert = 'c'\ntls-key = 'k'\ntls-client-ca = 'a'\ntls-client-auth = 'optional'\n{rule}"
                 ),
-                true,
+                None,
             ),
             (
                 format!("[admin]\nlisten = ':2'\ntls = {{ cert = 'c', key = 'k', client-ca = 'a' }}\n{rule}"),
-                false,
+                Some(6),
             ),
         ] {
-            let found = read(&text).expect(&text).validate_certificates();
-            let why = found.err().map(|error| error.to_string());
-            assert_eq!(why.is_none(), is_valid, "{text}: {why:?}");
-            assert!(why.is_none_or(|why| why.contains("`/a/*`") && why.contains("`client-ca`")));
+            let found = read(&text).expect(&text).validate_certificates(&text, "w.toml");
+            let error = found.err();
+            assert_eq!(
+                error.as_ref().and_then(|error| error.line),
+                line,
+                "{text}: {error:?}"
+            );
+            let why = error.map(|error| error.to_string());
+            assert!(why.is_none_or(|why| {
+                let parts = ["w.toml:", "`/a/*`", "`client-ca`"];
+                parts.iter().all(|part| why.contains(part))
+            }));
         }
     }
 

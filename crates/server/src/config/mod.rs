@@ -623,6 +623,11 @@ impl Config {
         self.proxy.iter().filter_map(Proxy::scripts)
     }
 
+    /// Whether a running server takes commands: at its control socket, or at the admin addresses.
+    pub fn takes_commands(&self) -> bool {
+        self.control.is_some() || self.admin.as_ref().is_some_and(|admin| admin.control)
+    }
+
     /// Whether any request is passed on: to another server, or to what stores uploads.
     pub fn has_proxies(&self) -> bool {
         self.proxies().next().is_some() || self.has_uploads()

@@ -216,8 +216,8 @@ fn body_size() -> Bytes {
 }
 
 impl Proxy {
-    /// Whether it is the route of uploads, which this process carries out itself.
-    pub(crate) fn is_of_uploads(&self) -> bool {
+    /// Whether this process carries its requests out itself: it is the route of uploads or of commands.
+    pub(crate) fn is_local(&self) -> bool {
         self.upstreams.iter().any(UpstreamAddress::is_local)
     }
 

@@ -31,6 +31,7 @@ use crate::head_cache::Settled;
 use crate::limits::Limits;
 use crate::listing::Query;
 use crate::recorded::Recorded;
+use crate::service::admin::Command;
 use crate::service::handler::Made;
 use crate::service::{Hub, Server, State};
 use crate::site::{Located, Spot, View};
@@ -38,6 +39,7 @@ use http_semantics::field::Name;
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
 use http_semantics::status::Status;
+use runtime::complaints;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::{Duration, Rng};
@@ -138,7 +140,7 @@ impl Exchange {
         }
         let mut start = start;
         if let (Start::Request, true, Some(head)) = (start, self.way.is_admin, head) {
-            return Step::Answer(self.admin(composer, state, (clock, hub), head));
+            return Step::Answer(self.admin(composer, state, (clock, hub), counters, head));
         }
         let is_redirected = state.https_port.is_some() && !self.way.is_secured;
         let facts = head.map(|head| Facts {
@@ -421,10 +423,26 @@ impl Exchange {
         composer: Composer<'c, '_>,
         state: &State,
         (clock, hub): (&Clock, &Arc<Hub>),
+        counters: &Counters,
         head: &RequestHead<'_, '_>,
     ) -> Answer<'c> {
-        if !state.admin.admits(head) {
+        let path = head.target.path().unwrap_or_default();
+        let denied = |why: &str| {
+            counters.admin_denied().add(1);
+            complaints::warn(path, || {
+                format!("denied to {} at an admin address: {why}", self.peer)
+            });
+        };
+        if let Err(why) = state.admin.admit(head) {
+            denied(why.text());
             return composer.page(Failure::ADMIN);
+        }
+        let command = state.admin.command(head);
+        if let Some(failure) = Failure::of_command(command) {
+            if command == Command::CrossSite {
+                denied("a page of another site has sent the request");
+            }
+            return composer.page(failure);
         }
         if !matches!(head.method, Method::Get | Method::Head) {
             return composer.page(Failure::of_method(head.method));

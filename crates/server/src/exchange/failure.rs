@@ -5,6 +5,7 @@ use crate::config::Access;
 use crate::entry::Missing;
 use crate::error_page::ErrorPage;
 use crate::field_list::FieldListBuf;
+use crate::service::admin::Command;
 use http_semantics::method::Method;
 use http_semantics::range;
 use http_semantics::status::Status;
@@ -24,6 +25,8 @@ pub(crate) enum Extra {
     RetryAfter(u32),
     /// `Vary`: the response depends on `Accept-Encoding`.
     VaryCoding,
+    /// `Allow`: commands for the operator are sent with this method.
+    AllowPost,
     /// `WWW-Authenticate`: the token of the admin addresses.
     Admin,
     /// `WWW-Authenticate`: the realm of the access rule at this index.
@@ -43,6 +46,7 @@ impl Extra {
                 lines.add("Retry-After", itoa::Buffer::new().format(secs).as_bytes());
             }
             Extra::VaryCoding => lines.add("Vary", b"Accept-Encoding"),
+            Extra::AllowPost => lines.add("Allow", b"POST"),
             Extra::Admin => {
                 lines.add("WWW-Authenticate", b"Bearer realm=\"Weir\"");
                 lines.add("WWW-Authenticate", b"Basic realm=\"Weir\", charset=\"UTF-8\"");
@@ -109,6 +113,37 @@ impl Failure {
     pub(crate) const ADMIN: Failure = Failure {
         extra: Extra::Admin,
         ..Failure::of(Status::UNAUTHORIZED)
+    };
+
+    /// The answer to a request that is not taken as a command; `None`: it is taken, or none.
+    pub(crate) const fn of_command(command: Command) -> Option<Failure> {
+        let (status, detail) = match command {
+            Command::None | Command::Taken => return None,
+            Command::Off => (
+                Status::NOT_FOUND,
+                "This server takes no commands here: `control = true` in `[admin]` enables them.",
+            ),
+            Command::Method => (Status::METHOD_NOT_ALLOWED, "Commands are sent with POST."),
+            Command::CrossSite => (Status::FORBIDDEN, "A page of another site has sent this request."),
+            Command::MediaType => (
+                Status::UNSUPPORTED_MEDIA_TYPE,
+                "Commands are JSON: the request needs `Content-Type: application/json`.",
+            ),
+        };
+        Some(Failure {
+            detail: Some(detail),
+            extra: match command {
+                Command::Method => Extra::AllowPost,
+                _ => Extra::None,
+            },
+            ..Failure::of(status)
+        })
+    }
+
+    /// 413: a command for the operator is too large.
+    pub(crate) const COMMAND_TOO_LARGE: Failure = Failure {
+        detail: Some("The command has more than 4,095 bytes."),
+        ..Failure::TOO_LARGE
     };
 
     /// 401: the access rule at this index needs a password (RFC 9110 section 15.5.2).

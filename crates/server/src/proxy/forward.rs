@@ -38,7 +38,7 @@ use super::head::{Follows, Outgoing, asks_for_websocket, binds_connection, write
 use super::places::Place;
 use super::retry;
 use super::scripts::Scripted;
-use super::{Found, Route, Target, Tried};
+use super::{End, Found, Route, Target, Tried};
 use crate::checked::{Guarded, Vouched};
 use crate::client_address::{From, UNKNOWN};
 use crate::field_rules::RuledLines;
@@ -478,7 +478,7 @@ impl Forward {
     pub(crate) fn explain(&self, why: Failed) -> String {
         match (why, &self.tls_fault) {
             (Failed::Insecure, Some(fault)) => fault.to_string(),
-            (Failed::TooLarge, _) if self.is_of_uploads() => format!(
+            (Failed::TooLarge, _) if self.route.end() == End::Uploads => format!(
                 "the file exceeds `largest` ({}) of the rule in `[[uploads]]`; raise it to allow such files",
                 self.route.rule.max_body_size
             ),
@@ -486,17 +486,18 @@ impl Forward {
         }
     }
 
-    /// Who is asked, for logs: the upstream, or the rule of uploads.
+    /// Who is asked, for logs: the upstream, or the part of this process.
     pub(crate) fn shown(&self) -> String {
-        match self.is_of_uploads() {
-            true => format!("uploads to `{}`", self.route.rule.path),
-            false => format!("upstream {}", self.target()),
+        match self.route.end() {
+            End::Upstreams => format!("upstream {}", self.target()),
+            End::Uploads => format!("uploads to `{}`", self.route.rule.path),
+            End::Control => "a command".to_owned(),
         }
     }
 
-    /// Whether this process carries the request out itself.
-    pub(crate) fn is_of_uploads(&self) -> bool {
-        self.route.rule.is_of_uploads()
+    /// The route of the request.
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) struct Route {
     /// Responses that are stored for other clients.
     pub(crate) cache: Option<Arc<Cache>>,
     refresher: Refresher,
-    /// The upstream, if it is a part of this process. It accepts connections as long as requests have this route.
+    /// The upstream, if it is the part of this process that stores uploads. It accepts connections as long as requests have this route.
     uploads: Option<Arc<Service>>,
     /// The scripts of applications, if the upstreams speak FastCGI.
     pub(crate) scripts: Option<Arc<Scripts>>,
@@ -138,6 +138,20 @@ impl Route {
         })
     }
 
+    /// The route to what executes commands.
+    pub(crate) fn to_control(rule: Proxy) -> Result<Route, String> {
+        Route::new(rule, &mut Names::default(), None, None)
+    }
+
+    /// What is at its end.
+    pub(crate) fn end(&self) -> End {
+        match (&self.uploads, self.rule.is_local()) {
+            (Some(_), _) => End::Uploads,
+            (None, true) => End::Control,
+            (None, false) => End::Upstreams,
+        }
+    }
+
     /// The cache that takes part in an exchange. `switches`: the connection switches to WebSocket. `is_personal`: another
     /// server decides about the request.
     ///
@@ -165,6 +179,17 @@ impl Route {
             now,
         });
     }
+}
+
+/// What is at the end of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Other servers.
+    Upstreams,
+    /// The part of this process that stores uploads.
+    Uploads,
+    /// The part of this process that takes commands for the operator.
+    Control,
 }
 
 /// An upstream that did not answer a request.

@@ -7,15 +7,15 @@ use super::client::Client;
 use super::guard;
 use crate::access_log::{self, Slot};
 use crate::checked::Known;
-use crate::config::Proxy;
 use crate::context::Cx;
 use crate::exchange::{Asked, Failure};
 use crate::field_rules::RuledLines;
-use crate::proxy::Found;
 use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
+use crate::proxy::{End, Found, Route};
 use crate::request_id::{Nth, RequestId};
 use crate::service::State;
+use crate::service::admin::Command;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
 use runtime::complaints;
@@ -56,8 +56,11 @@ pub(super) fn route(
     has_body: bool,
     known: &Known,
 ) -> Option<Found> {
+    if client.is_admin() {
+        return command(cx, head);
+    }
     let is_redirected = cx.state.https_port.is_some() && !client.used_https(cx, Asked::Request(head));
-    if is_redirected || client.is_admin() || cx.state.handlers.of(head).is_some() {
+    if is_redirected || cx.state.handlers.of(head).is_some() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());
@@ -69,6 +72,14 @@ pub(super) fn route(
     Some(cx.state.proxies.find(site, facts, has_body)?.vouched(vouched))
 }
 
+/// The route of a request at an admin address, if it may hold a command.
+fn command(cx: &Cx, head: &RequestHead<'_, '_>) -> Option<Found> {
+    let control = cx.hub.control.as_ref()?;
+    let admin = &cx.state.admin;
+    let is_taken = admin.admit(head).is_ok() && admin.command(head) == Command::Taken;
+    is_taken.then(|| control.route())
+}
+
 /// Lines of rules for the response of an upstream to this request, and that of its id if responses have one.
 pub(super) fn ruled(
     cx: &Cx,
@@ -76,19 +87,28 @@ pub(super) fn ruled(
     head: &RequestHead<'_, '_>,
     id: Option<&RequestId>,
 ) -> RuledLines {
+    let lines = match client.is_admin() {
+        true => RuledLines::NONE,
+        false => ruled_by_site(cx, client, head),
+    };
+    match id.filter(|_| cx.state.config.request_id_answer) {
+        Some(id) => lines.identified(id),
+        None => lines,
+    }
+}
+
+fn ruled_by_site(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> RuledLines {
     let site = cx.state.hosts.index_of(head.authority());
     let facts = client.facts(cx, head);
-    let mut lines = cx.state.field_rules.passed(site, facts);
+    let lines = cx.state.field_rules.passed(site, facts);
     let State {
         conditional, gates, ..
     } = &*cx.state;
-    if !conditional.is_empty()
-        && let Some(dependence) = conditional.of_request(site, facts, || gates.conditional(site, head))
-    {
-        lines = lines.depending(&dependence);
+    if conditional.is_empty() {
+        return lines;
     }
-    match id.filter(|_| cx.state.config.request_id_answer) {
-        Some(id) => lines.identified(id),
+    match conditional.of_request(site, facts, || gates.conditional(site, head)) {
+        Some(dependence) => lines.depending(&dependence),
         None => lines,
     }
 }
@@ -183,10 +203,11 @@ pub(super) fn of_fault(fault: http1::Fault) -> Failure {
 }
 
 /// The answer to a body that is larger than a rule allows.
-pub(super) fn too_large(rule: &Proxy) -> Failure {
-    match rule.is_of_uploads() {
-        true => Failure::FILE_TOO_LARGE,
-        false => Failure::TOO_LARGE,
+pub(super) fn too_large(route: &Route) -> Failure {
+    match route.end() {
+        End::Upstreams => Failure::TOO_LARGE,
+        End::Uploads => Failure::FILE_TOO_LARGE,
+        End::Control => Failure::COMMAND_TOO_LARGE,
     }
 }
 
@@ -246,8 +267,7 @@ pub(super) fn failure(forward: &Forward, why: Failed) -> Option<Failure> {
             "The server behind this one did not respond in time.",
         ),
         Failed::Request(fault) => Some(of_fault(fault)),
-        Failed::TooLarge if forward.is_of_uploads() => Some(Failure::FILE_TOO_LARGE),
-        Failed::TooLarge => Some(Failure::TOO_LARGE),
+        Failed::TooLarge => Some(too_large(forward.route())),
         Failed::RequestTimeout => Some(Failure::TIMEOUT),
         Failed::ClientGone => None,
     }

@@ -101,7 +101,7 @@ pub(super) fn admit(
 
 /// The user of a request that was passed on, if its path needs a password.
 pub(super) fn user(cx: &Cx, (client, nth): (&Client, Nth), head: &RequestHead<'_, '_>) -> Option<Box<[u8]>> {
-    if cx.state.gates.is_empty() {
+    if cx.state.gates.is_empty() || client.is_admin() {
         return None;
     }
     let site = cx.state.hosts.index_of(head.authority());

@@ -239,6 +239,8 @@ pub enum OpenError {
     Uploads(String),
     /// The token of the admin addresses cannot be used: its file, and why.
     Token(String),
+    /// Commands cannot be taken at the admin addresses: why.
+    Control(String),
     /// The recording cannot be read: which folder or file, and why.
     Replay(String),
     /// No version of a site can be found.
@@ -279,6 +281,7 @@ impl fmt::Display for OpenError {
             OpenError::Replay(why) => write!(f, "`replay`: {why}"),
             OpenError::Version { cause, .. } => write!(f, "`versions`: {cause}"),
             OpenError::Token(why) => write!(f, "`token-file`: {why}"),
+            OpenError::Control(why) => write!(f, "`control` in `[admin]`: {why}"),
             OpenError::NoRoot => {
                 f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")
             }
@@ -299,6 +302,7 @@ impl std::error::Error for OpenError {
             | OpenError::Upstreams(_)
             | OpenError::Uploads(_)
             | OpenError::Token(_)
+            | OpenError::Control(_)
             | OpenError::Replay(_) => None,
         }
     }

@@ -4,11 +4,11 @@
 //! before they read a body or copy. Readers see what was there before, or all of what is there after.
 
 use super::asked::{Depth, Place, depth, overwrites};
-use super::conversation::Body;
 use super::desk::{Desk, etag, is_missing};
 use super::locks::Extent;
 use super::reply::Reply;
 use super::room::Growth;
+use crate::local::Body;
 use http_semantics::field::Name;
 use http1::head::Request;
 use runtime::fs::{Kind, Meta};

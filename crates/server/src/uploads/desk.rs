@@ -1,12 +1,12 @@
 //! Carries out the requests of a rule: decides which methods there are, and has what they all need.
 
 use super::asked::Place;
-use super::conversation::Body;
 use super::locks::{Claim, Extent, Locks};
 use super::reply::{Content, Reply};
 use super::room::Room;
 use super::{Settings, changes, condition, locking, properties};
 use crate::credentials::Credentials;
+use crate::local::Body;
 use crate::media_type::MediaType;
 use crate::site::Site;
 use http_semantics::conditional::{self, Validators, Verdict};

@@ -3,13 +3,13 @@
 use super::asked::{Depth, Place, depth};
 use super::changes::orphan;
 use super::condition;
-use super::conversation::Body;
 use super::desk::Desk;
 use super::locks::{Claim, Denied, Extent, LOCKS_MAX, Lock, OVERLAPS_MAX, Release};
 use super::reply::Reply;
 use super::room::Growth;
 use super::xml::{BODY_MAX, DECLARATION, escaped, is_dav, parse};
 use crate::credentials::Credentials;
+use crate::local::Body;
 use http1::head::Request;
 use runtime::fs::Kind;
 use std::fmt::Write as _;

@@ -1,11 +1,11 @@
 //! Changes that clients make to the files of a folder: PUT, DELETE and the methods of WebDAV (RFC 4918, classes 1 and 2).
 //!
 //! ```text
-//!   session ── route of a rule `[[uploads]]` ──▶ Forward ──▶ Upstream::Local ──▶ conversation ──▶ desk
+//!   session ── route of a rule `[[uploads]]` ──▶ Forward ──▶ Upstream::Local ──▶ crate::local ──▶ desk
 //!                access rules, limits, bodies                socket                a thread          files
 //! ```
 //! A rule is a route to an upstream that is part of this process. So a request is admitted, limited, streamed and logged as
-//! one that is passed to another server, in every version of HTTP, and its thread may wait for the disk. `conversation`
+//! one that is passed to another server, in every version of HTTP, and its thread may wait for the disk. [`crate::local`]
 //! has the messages, `asked` and `condition` what a request says, `desk` and `changes` what becomes of it. `properties` has
 //! what clients learn of files, and `dead` what they attach to them. `locks` and `locking` say who may change files, `room`
 //! has the quota.
@@ -13,7 +13,6 @@
 mod asked;
 mod changes;
 mod condition;
-mod conversation;
 mod dead;
 mod desk;
 mod locking;
@@ -28,6 +27,7 @@ mod xml;
 pub(crate) use desk::Counts;
 
 use crate::config::{Config, ContentTypes, Proxy, Uploads as Rule, UpstreamAddress};
+use crate::local;
 use crate::site::Site;
 use desk::Desk;
 use runtime::background::Background;
@@ -189,7 +189,7 @@ impl Service {
         let desk = Arc::new(Desk::new(settings, folder, before));
         let served = Arc::clone(&desk);
         let local = Local::bind("uploads", THREADS_MAX, move |stream| {
-            conversation::serve(&served, stream);
+            local::serve(stream, |head, body| served.answer(head, body));
         });
         Ok(Service {
             desk,

@@ -4,7 +4,6 @@
 //! do. Others are stored as they are ([`super::dead`]).
 
 use super::asked::{Depth, Place, depth};
-use super::conversation::Body;
 use super::dead::{self, DEAD_MAX, Dead};
 use super::desk::{Desk, etag, http_date};
 use super::locking::{self, SUPPORTED};
@@ -12,6 +11,7 @@ use super::locks::Extent;
 use super::reply::Reply;
 use super::room::Growth;
 use super::xml::{BODY_MAX, DAV, DECLARATION, Property, bounded, escaped, is_dav, parse, property, tag};
+use crate::local::Body;
 use crate::path;
 use http_semantics::date;
 use http1::head::Request;

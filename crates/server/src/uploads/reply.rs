@@ -1,60 +1,18 @@
-//! Replies to changes and questions, before they are written.
+//! Replies to changes and questions, beyond those that every part of this process gives.
 
-use std::fs::File;
+pub(super) use crate::local::reply::{Content, Reply};
 use std::io;
-
-/// A reply. As an error, it ends a request early.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) fields: Vec<(&'static str, String)>,
-    pub(super) content: Content,
-}
-
-/// What follows the head.
-#[derive(Debug)]
-pub(super) enum Content {
-    Nothing,
-    /// Text of this media type.
-    Text(&'static str, String),
-    /// This many bytes of a file, from where it is read next, with their media type.
-    File(File, u64, String),
-}
 
 /// The media type of all XML.
 pub(super) const XML: &str = "application/xml; charset=\"utf-8\"";
 
 impl Reply {
-    /// A reply without content.
-    pub(super) fn of(status: u16) -> Reply {
-        Reply {
-            status,
-            fields: Vec::new(),
-            content: Content::Nothing,
-        }
-    }
-
-    /// An error, explained in a sentence.
-    pub(super) fn error(status: u16, why: impl Into<String>) -> Reply {
-        let mut why = why.into();
-        why.push('\n');
-        Reply {
-            content: Content::Text("text/plain; charset=utf-8", why),
-            ..Reply::of(status)
-        }
-    }
-
     /// A document.
     pub(super) fn xml(status: u16, document: String) -> Reply {
         Reply {
             content: Content::Text(XML, document),
             ..Reply::of(status)
         }
-    }
-
-    pub(super) fn with(mut self, name: &'static str, value: impl Into<String>) -> Reply {
-        self.fields.push((name, value.into()));
-        self
     }
 
     /// For a change or a question that the system refused. Statuses are those of RFC 4918 sections 9 and 11.

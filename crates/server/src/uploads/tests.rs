@@ -1,10 +1,10 @@
 //! Requests and their replies, without sessions and sockets.
 
-use super::conversation::reply_to;
 use super::desk::Desk;
 use super::reply::{Content, Reply};
 use super::{Settings, Uploads};
 use crate::config::Config;
+use crate::local::reply_to;
 use crate::site::{Lookup, Site, SiteConfig, Source, View};
 use runtime::fs::WriteFolder;
 use runtime::session::Job;
@@ -41,13 +41,18 @@ fn put(desk: &Desk, name: &str, content: &str) -> u16 {
     let length = content.len();
     let request =
         format!("PUT /d%20v/{name} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{content}");
-    reply_to(desk, &mut request.as_bytes()).expect("a reply").0.status
+    reply_to(&mut request.as_bytes(), |head, body| desk.answer(head, body))
+        .expect("a reply")
+        .0
+        .status
 }
 
 impl Rig {
     fn ask(&self, line: &str, fields: &str, body: &str) -> Reply {
         let request = format!("{line} HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n{body}");
-        reply_to(&self.desk, &mut request.as_bytes()).expect("a reply").0
+        reply_to(&mut request.as_bytes(), |head, body| self.desk.answer(head, body))
+            .expect("a reply")
+            .0
     }
 
     fn status(&self, line: &str, fields: &str) -> u16 {
@@ -823,7 +828,10 @@ fn conditions_and_locks_are_asked_for_again_after_the_body() {
             happens: Some(Box::new(happens)),
             body: b"slow",
         };
-        reply_to(&rig.desk, &mut slow).expect("a reply").0.status
+        reply_to(&mut slow, |head, body| rig.desk.answer(head, body))
+            .expect("a reply")
+            .0
+            .status
     };
     let show = || content(&rig.dir.path().join("a"));
     rig.put("a", "1", "");

@@ -134,7 +134,7 @@ impl Forward {
 
     /// The request to the upstream, if its trace is recorded and there was one.
     pub(crate) fn call(&self) -> Option<access_log::Call> {
-        let is_upstream = self.tried != 0 && !self.is_of_uploads();
+        let is_upstream = self.tried != 0 && !self.route.rule.is_local();
         let target = self.called.as_ref().filter(|_| is_upstream)?;
         Some(access_log::Call {
             began: self.began,

@@ -98,8 +98,7 @@ impl Http1 {
             Framing::Length(length) => length,
             _ => 0,
         };
-        let too_large =
-            (length > found.route.rule.max_body_size.0).then(|| gateway::too_large(&found.route.rule));
+        let too_large = (length > found.route.rule.max_body_size.0).then(|| gateway::too_large(&found.route));
         let semantics = request.semantics();
         let from = self.client.from(cx, &semantics, self.client.current());
         let base = gateway::first_ticket(self.client.requests);

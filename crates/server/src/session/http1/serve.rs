@@ -172,7 +172,7 @@ impl Http1 {
         match self.http.receive(rest, &mut slots, &cx.state.http_limits) {
             Ok(Step::Request { head, used }) => {
                 let (bytes, behind) = rest.split_at(used);
-                if !cx.state.proxies.is_empty() {
+                if cx.state.passes(self.client.is_admin()) {
                     let semantics = head.semantics();
                     if let Some(found) = self.route(cx, &head, &semantics, &Known::default()) {
                         let received = Received::request(&head, &semantics, bytes, started);

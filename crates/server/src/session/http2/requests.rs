@@ -75,9 +75,9 @@ impl Http2 {
                         self.answer(cx, id, reply, out, now);
                         continue;
                     }
-                    let passing = match cx.state.proxies.is_empty() {
-                        true => None,
-                        false => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
+                    let passing = match cx.state.passes(self.client.is_admin()) {
+                        true => ask::pass(cx, ask(&self.client, id), &control, fields, end, now),
+                        false => None,
                     };
                     let (refused, ends) = match passing {
                         Some(Passing::Begun(forward, check)) => {

@@ -179,7 +179,7 @@ pub(in crate::session) fn pass(
             };
         let bound = found.route.rule.max_body_size.0;
         if control.length.is_some_and(|length| length > bound) {
-            return Some(Passing::Refused(gateway::too_large(&found.route.rule), false));
+            return Some(Passing::Refused(gateway::too_large(&found.route), false));
         }
         let seats = match ask.client.limit(cx, Asked::Request(head), now) {
             Ok(seats) => seats,

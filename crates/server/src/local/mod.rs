@@ -1,14 +1,18 @@
-//! One request over the connection that a session has opened, and its reply. The session closes the connection after that.
+//! What a part of this process does that is an upstream of its sessions ([`runtime::local`]): it takes one request over the
+//! connection that a session has opened, and replies. The session closes the connection after that.
+//!
+//! Decides how messages are read and written. [`crate::uploads`] and [`crate::control`] know what requests mean.
 
-use super::desk::Desk;
-use super::reply::{Content, Reply};
+pub(crate) mod reply;
+
 use http_semantics::field::MAX_LINES;
 use http_semantics::status::Status;
 use http1::framing::Framing;
+use http1::head::Request;
 use http1::response;
 use http1::server::{Connection, Step};
 use http1::slots::Slots;
-use runtime::local::LocalStream;
+use reply::{Content, Reply};
 use std::io::{self, Read, Write};
 
 /// Bytes that are read or sent at a time.
@@ -23,7 +27,7 @@ const LIMITS: http1::Limits = http1::Limits {
 };
 
 /// The body of a request.
-pub(super) struct Body<'s> {
+pub(crate) struct Body<'s> {
     stream: &'s mut dyn Read,
     http: Connection,
     /// Input that is not decoded, from `at` on.
@@ -31,7 +35,7 @@ pub(super) struct Body<'s> {
     at: usize,
     is_over: bool,
     /// Its length, if the client has announced it.
-    pub(super) length: Option<u64>,
+    pub(crate) length: Option<u64>,
 }
 
 impl Body<'_> {
@@ -39,7 +43,7 @@ impl Body<'_> {
     ///
     /// # Errors
     /// Of `take`, or 400 if the content ends before it is complete.
-    pub(super) fn each(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Reply>) -> Result<(), Reply> {
+    pub(crate) fn each(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Reply>) -> Result<(), Reply> {
         let cut = || Reply::error(400, "The body ended before it was complete.");
         while !self.is_over {
             let mut slots = Slots::new();
@@ -66,7 +70,7 @@ impl Body<'_> {
     ///
     /// # Errors
     /// 413 for more, and as [`Body::each`].
-    pub(super) fn whole(&mut self, most: usize) -> Result<Vec<u8>, Reply> {
+    pub(crate) fn whole(&mut self, most: usize) -> Result<Vec<u8>, Reply> {
         let mut whole = Vec::new();
         self.each(|data| {
             whole.extend_from_slice(data);
@@ -79,7 +83,7 @@ impl Body<'_> {
     }
 
     /// Whether the request has none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.is_over && self.length.is_none_or(|length| length == 0)
     }
 }
@@ -98,16 +102,22 @@ fn read(stream: &mut dyn Read, input: &mut Vec<u8>) -> io::Result<usize> {
     outcome
 }
 
-/// Answers the request of a connection.
-pub(super) fn serve(desk: &Desk, stream: &mut LocalStream) {
-    if let Some((reply, is_head)) = reply_to(desk, stream) {
+/// Replies to the request of a connection with what `answer` makes of its head and its body.
+pub(crate) fn serve(
+    stream: &mut (impl Read + Write),
+    answer: impl FnOnce(&Request<'_, '_>, &mut Body<'_>) -> Reply,
+) {
+    if let Some((reply, is_head)) = reply_to(stream, answer) {
         // If that fails, the session is gone, or reports a truncated response.
         let _ = write(stream, reply, is_head);
     }
 }
 
 /// The reply to the request that a stream has, and whether only its head is wanted. `None`: the session is gone.
-pub(super) fn reply_to(desk: &Desk, stream: &mut dyn Read) -> Option<(Reply, bool)> {
+pub(crate) fn reply_to(
+    stream: &mut dyn Read,
+    answer: impl FnOnce(&Request<'_, '_>, &mut Body<'_>) -> Reply,
+) -> Option<(Reply, bool)> {
     let input = head(stream)?;
     let mut slots = Slots::new();
     let mut http = Connection::new();
@@ -125,7 +135,7 @@ pub(super) fn reply_to(desk: &Desk, stream: &mut dyn Read) -> Option<(Reply, boo
                     Framing::Chunked | Framing::UntilClose => None,
                 },
             };
-            (desk.answer(&head, &mut body), head.method_name == "HEAD")
+            (answer(&head, &mut body), head.method_name == "HEAD")
         }
         _ => (
             Reply::error(400, "The request has more fields than can be read."),
