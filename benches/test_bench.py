@@ -4,6 +4,7 @@ import dataclasses
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import socket
 import sys
@@ -343,6 +344,16 @@ class Reports(unittest.TestCase):
         said = ("requests: 400 total, 400 started, 400 done, 399 succeeded, 1 failed, 0 errored, 0 timeout\n"
                 "time for request:       36us       1.20s       145us        45us    75.50%\n")
         self.assertEqual(self.omission.of_h2load(0, said), {"requests": 399, "mean_ms": 0.145, "max_ms": 1200})
+
+    def test_bursts_are_at_the_times_of_h2load(self):
+        times = lambda *of: [round(at, 6) for at in self.omission.bursts(*of)]  # noqa: E731
+        self.assertEqual(times(1000, 8, 0.025), [0] * 10 + [0.01] * 10 + [0.02] * 5)
+        self.assertEqual(times(1000, 1, 0.02), [0] * 10 + [0.01] * 10)
+        # A connection's requests are farther apart than the timer's shortest period.
+        self.assertEqual(times(10, 2, 0.5), [0, 0, 0.2, 0.2, 0.4])
+        lines = list(self.omission.access_log([0, 0.01], "/a"))
+        self.assertEqual([json.loads(line)["time"] for line in lines],
+                         ["2000-01-01T00:00:00.000000Z", "2000-01-01T00:00:00.010000Z"])
 
     def test_httperf(self):
         said = ("Total: connections 300 requests 300 replies 299 test-duration 0.997 s\n"

@@ -156,14 +156,19 @@ fn perform(
     let stopped = watch(&running, &live, signals, counted, began, voice)?;
     let ended = running.join().map_err(|error| refused("a thread", &error))?;
     let now = clock::now();
-    let mut record = Record::default();
+    let mut record: Option<Record> = None;
     let mut usage: Vec<Usage> = Vec::new();
     // Threads learn of the stop a little later than this one and count until then.
     let mut longest = Duration::ZERO;
     for (crew, whole) in ended {
         let (crew, measured) = crew.into_parts();
         longest = longest.max(crew.counted());
-        record.merge(&crew.into_record(now));
+        let part = crew.into_record(now);
+        match &mut record {
+            // Not merged with an empty record: that would copy its histograms.
+            None => record = Some(part),
+            Some(sum) => sum.merge(&part),
+        }
         // A run that was stopped in its warm-up measured nothing.
         usage.push(measured.unwrap_or(whole));
     }
@@ -237,7 +242,7 @@ fn perform(
             ..Bounds::DEFAULT
         },
         cpu: cpu.collect(),
-        record,
+        record: record.unwrap_or_default(),
     })
 }
 

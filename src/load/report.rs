@@ -225,20 +225,11 @@ impl Report {
 
     fn new(event: &'static str, parts: &Parts, verdict: Verdict, missing: Vec<Missing>) -> Report {
         let first = parts.first();
-        let stopped = parts
-            .runs()
-            .filter_map(|run| run.stopped_after_s)
-            .reduce(f64::min);
         // Ranks may be stopped at different times; the longest duration covers all their counts.
         let spans = parts.runs().map(|run| run.stopped_after_s.unwrap_or(run.asked_s));
         let duration_s = spans.fold(0.0, f64::max).min(first.asked_s);
         let span = duration_s.max(1e-9);
-        let run = Run {
-            record: parts.record(),
-            cpu: parts.runs().flat_map(|run| run.cpu.iter().copied()).collect(),
-            stopped_after_s: stopped,
-            ..first.clone()
-        };
+        let run = parts.whole();
         let record = &run.record;
         let timeout = run.timeout();
         let (lost_files, lost_objects) = (record.lost_files(timeout), record.lost_objects(timeout));

@@ -35,6 +35,7 @@ mod settings;
 mod ticking;
 mod user;
 
+use crate::deferred::Timing;
 use crate::ledger::Ledger;
 use crate::record::{Record, Trouble};
 use crate::request_source::Dealt;
@@ -130,6 +131,7 @@ impl Crew {
                 (Vec::new(), Vec::new(), Some(open))
             }
         };
+        let ledger = Ledger::prepared(!setup.warmup.is_zero(), setup.secured);
         Crew {
             setup,
             users,
@@ -145,7 +147,7 @@ impl Crew {
             next_second: NEVER,
             spare: Vec::new(),
             live,
-            ledger: Ledger::new(),
+            ledger,
             memory: Memory::default(),
             done: 0,
         }
@@ -198,20 +200,20 @@ impl Crew {
                 if !self.ending {
                     self.ledger.came(now);
                 }
-                self.ledger.of(at).lag.add(now.since(at));
+                self.ledger.of(at).time(Timing::Lag, now.since(at));
                 self.begin(line, at, None, port, now);
             }
             Phase::Waiting { leave } => {
                 if leave {
                     self.leave_all(line, port, now);
                 }
-                self.ledger.of(at).lag.add(now.since(at));
+                self.ledger.of(at).time(Timing::Lag, now.since(at));
                 self.begin(line, at, None, port, now);
             }
             Phase::Pausing(mut fetch) => {
                 fetch.part_intended = at;
                 fetch.progress = now;
-                self.ledger.of(at).lag.add(now.since(at));
+                self.ledger.of(at).time(Timing::Lag, now.since(at));
                 self.user(line).phase = Phase::Fetching(fetch);
                 self.wake(line, now + timeout, port);
                 self.ask(line, port, now);

@@ -22,6 +22,17 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// For a run that has not begun, with all memory that successful requests need. `warms_up`: there will be a warm-up;
+    /// `secured`: there are handshakes.
+    pub(crate) fn prepared(warms_up: bool, secured: bool) -> Ledger {
+        let mut ledger = Ledger::new();
+        if warms_up {
+            ledger.warm = Record::prepared(secured);
+        }
+        ledger.measured = Record::prepared(secured);
+        ledger
+    }
+
     /// For a run that has not begun.
     pub(crate) fn new() -> Ledger {
         Ledger {

@@ -18,6 +18,7 @@ pub mod chance;
 pub mod compare;
 pub mod connections;
 pub mod crew;
+mod deferred;
 pub mod estimate;
 pub mod files;
 pub mod fit;

@@ -7,6 +7,7 @@
 //! their own and count in quantiles as longer than all others. Records of several crews and machines add up exactly,
 //! before and after they were serialized. Knows no clock.
 
+use crate::deferred::{Deferred, Timing};
 use crate::replies::{Breach, Refused, Statuses};
 use crate::steps::StepRecord;
 use crate::times::{Lost, Recent, Sparse, Times, nanoseconds};
@@ -300,9 +301,35 @@ pub struct Record {
     /// Number of the current second and its response times so far.
     #[serde(skip)]
     pub(crate) under_way: (usize, Recent),
+    /// Times that are not in their histograms yet.
+    #[serde(skip)]
+    pub(crate) deferred: Deferred,
 }
 
 impl Record {
+    /// An empty record with the histograms that successful requests need, so that the run does not wait for their memory.
+    /// `secured`: there are handshakes.
+    pub(crate) fn prepared(secured: bool) -> Record {
+        let mut record = Record::default();
+        for times in [
+            &mut record.service,
+            &mut record.response,
+            &mut record.connect,
+            &mut record.first_byte,
+            &mut record.transfer,
+            &mut record.object,
+            &mut record.lag,
+            &mut record.tick,
+        ] {
+            times.prepare();
+        }
+        if secured {
+            record.handshake.prepare();
+        }
+        record.under_way.1.prepare();
+        record
+    }
+
     /// The second of the series that contains `now`.
     pub fn second(&mut self, now: Instant, began: Instant) -> &mut Second {
         let number = number(now, began);
@@ -312,12 +339,39 @@ impl Record {
         &mut self.seconds[number]
     }
 
+    /// Records a time. It is in its histogram once the record is settled.
+    #[inline]
+    pub(crate) fn time(&mut self, timing: Timing, time: Duration) {
+        self.deferred.keep(timing, time);
+        if self.deferred.is_full() {
+            self.add_deferred();
+        }
+    }
+
+    #[inline(never)]
+    fn add_deferred(&mut self) {
+        let mut deferred = core::mem::take(&mut self.deferred);
+        deferred.take(|timing, time| {
+            let times = match timing {
+                Timing::Lag => &mut self.lag,
+                Timing::Tick => &mut self.tick,
+                Timing::Service => &mut self.service,
+                Timing::Response => &mut self.response,
+                Timing::FirstByte => &mut self.first_byte,
+                Timing::Transfer => &mut self.transfer,
+                Timing::Object => &mut self.object,
+            };
+            times.add(time);
+        });
+        self.deferred = deferred;
+    }
+
     /// Records the response time of a completed file.
     pub fn respond(&mut self, time: Duration, now: Instant, began: Instant) {
-        self.response.add(time);
+        self.time(Timing::Response, time);
         let number = number(now, began);
         if number != self.under_way.0 {
-            self.settle();
+            self.close_second();
             self.under_way.0 = number;
         }
         self.under_way.1.add(time);
@@ -429,8 +483,14 @@ impl Record {
         }
     }
 
-    /// Moves the current second's response times into the series. Call before reading the record.
+    /// Adds all times that are still kept elsewhere to the histograms and the series. Call before reading the record.
     pub fn settle(&mut self) {
+        self.add_deferred();
+        self.close_second();
+    }
+
+    /// Moves the current second's response times into the series.
+    fn close_second(&mut self) {
         let (number, times) = &mut self.under_way;
         let Some(sparse) = times.take() else { return };
         let number = core::mem::take(number);
@@ -653,6 +713,26 @@ mod tests {
         assert_eq!(a.examples[&Trouble::Length].at_ns, 1_000_000);
         assert_eq!((a.files, a.errors(), a.count(Trouble::Lost)), (5, 5, 5));
         assert_eq!(a.count(Trouble::Status), 0);
+    }
+
+    /// However many times are kept outside the histograms meanwhile.
+    #[test]
+    fn a_settled_record_has_every_time_once() {
+        assert_eq!(Record::prepared(true), Record::default());
+        for count in [0, 1, 127, 128, 1000] {
+            let mut record = Record::prepared(false);
+            let mut wanted = Times::default();
+            for ms in 0..count {
+                let time = Duration::from_millis(ms);
+                record.time(Timing::Lag, time);
+                record.time(Timing::Object, time);
+                wanted.add(time);
+            }
+            record.settle();
+            record.settle();
+            assert_eq!((&record.lag, &record.object), (&wanted, &wanted), "{count}");
+            assert!(record.tick.is_empty());
+        }
     }
 
     #[test]

@@ -9,10 +9,11 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 use std::io::Cursor;
+use std::sync::LazyLock;
 use units::Duration;
 
 /// Largest recordable time; longer ones count as this.
-const LONGEST: Duration = Duration::from_secs(3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 /// Limit on corrected times added one by one per histogram bucket; beyond it they are added per bucket.
 const STEPS_MAX: u64 = 4096;
 /// Limit on the times that [`Recent`] keeps one by one. Sorting so many costs about as much as reading a histogram.
@@ -20,14 +21,25 @@ const FEW_MAX: usize = 2048;
 /// Limit on the length of a serialized histogram: more than one whose counts all differ and are large.
 const WRITTEN_MAX: usize = 1 << 20;
 
-/// A histogram of times with three significant digits, up to one hour.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Times(Histogram<u64>);
+/// A histogram of times with three significant digits, up to one hour. It has 264 KiB, all of them written when it is
+/// made, and a record has many that stay empty. So it is made with the first time, or by [`Times::prepare`].
+#[derive(Clone, Debug, Default)]
+pub struct Times(Option<Box<Histogram<u64>>>);
 
-impl Default for Times {
-    fn default() -> Times {
-        let made = Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3);
-        Times(made.expect("the bounds are in order and three digits are allowed"))
+/// The histogram of no times.
+static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(empty);
+
+fn empty() -> Histogram<u64> {
+    let made = Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3);
+    made.expect("the bounds are in order and three digits are allowed")
+}
+
+impl PartialEq for Times {
+    fn eq(&self, other: &Times) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            _ => self.histogram() == other.histogram(),
+        }
     }
 }
 
@@ -78,38 +90,56 @@ impl Times {
     pub fn add(&mut self, time: Duration) {
         let time = time.min(LONGEST).as_nanos() as u64;
         // Saturates at the histogram's bounds.
-        self.0.saturating_record(time);
+        self.made().saturating_record(time);
     }
 
     /// Records a time `count` times.
     pub fn add_n(&mut self, time: Duration, count: u64) {
         let time = time.min(LONGEST).as_nanos() as u64;
-        self.0.saturating_record_n(time, count);
+        self.made().saturating_record_n(time, count);
+    }
+
+    /// Makes the histogram. That takes about 0.2 ms, because the system has to provide its memory.
+    pub(crate) fn prepare(&mut self) {
+        LazyLock::force(&EMPTY);
+        self.made();
+    }
+
+    /// The histogram to write to.
+    #[inline]
+    fn made(&mut self) -> &mut Histogram<u64> {
+        self.0.get_or_insert_with(|| Box::new(empty()))
     }
 
     /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &Times) {
-        self.0.add(&other.0).expect("both have the same bounds");
+        match (&mut self.0, &other.0) {
+            (_, None) => {}
+            (None, Some(_)) => self.0.clone_from(&other.0),
+            (Some(sum), Some(part)) => sum.add(&**part).expect("both have the same bounds"),
+        }
     }
 
     /// Removes all times.
     pub fn clear(&mut self) {
-        self.0.reset();
+        if let Some(made) = &mut self.0 {
+            made.reset();
+        }
     }
 
     /// Number of recorded times.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        self.0.as_ref().map_or(0, |made| made.len())
     }
 
     /// Whether no time was recorded.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.count() == 0
     }
 
     /// Quantile of the recorded times: `share` is from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
-        Duration::from_nanos(self.0.value_at_quantile(share))
+        Duration::from_nanos(self.histogram().value_at_quantile(share))
     }
 
     /// Quantile of all requests, where `lost` of them took longer than any recorded time; `None` if it falls among
@@ -120,7 +150,7 @@ impl Times {
         }
         let rank = rank(share, self.count() + lost);
         let mut seen = 0;
-        let mut steps = self.0.iter_recorded();
+        let mut steps = self.histogram().iter_recorded();
         steps.find_map(|step| {
             seen += step.count_at_value();
             (seen >= rank).then(|| Duration::from_nanos(step.value_iterated_to()))
@@ -135,12 +165,12 @@ impl Times {
     /// Summary including requests without a time.
     pub fn summary_with(&self, lost: &Lost) -> Summary {
         let at = |share| Some(self.quantile_with(share, lost.count)?.as_secs_f64() * 1e3);
-        let all = self.0.len() + lost.timed;
+        let all = self.count() + lost.timed;
         Summary {
-            count: self.0.len(),
+            count: self.count(),
             failed: lost.count,
             mean: if lost.timed == 0 {
-                self.0.mean() / 1e6
+                self.histogram().mean() / 1e6
             } else {
                 (self.total_ns() + lost.least_ns) / all as f64 / 1e6
             },
@@ -148,22 +178,22 @@ impl Times {
             p90: at(0.9),
             p99: at(0.99),
             p999: at(0.999),
-            max: (lost.count == 0).then(|| self.0.max() as f64 / 1e6),
+            max: (lost.count == 0).then(|| self.histogram().max() as f64 / 1e6),
         }
     }
 
     /// Sum in nanoseconds, each time taken as the middle of its bucket.
     pub fn total_ns(&self) -> f64 {
-        self.0.mean() * self.0.len() as f64
+        self.histogram().mean() * self.count() as f64
     }
 
     /// Sum in nanoseconds, with times shorter than `least` counted as `least`.
     pub fn total_of_at_least(&self, least: Duration) -> f64 {
         let least = least.as_nanos() as u64;
-        let steps = self.0.iter_recorded();
+        let steps = self.histogram().iter_recorded();
         steps
             .map(|step| {
-                let value = self.0.median_equivalent(step.value_iterated_to());
+                let value = EMPTY.median_equivalent(step.value_iterated_to());
                 value.max(least) as f64 * step.count_at_value() as f64
             })
             .sum()
@@ -175,28 +205,30 @@ impl Times {
     #[must_use]
     pub fn corrected(&self, interval: Duration) -> Times {
         let mut all = self.clone();
+        let Some(recorded) = &self.0 else { return all };
+        let sum = all.made();
         let interval = (interval.as_nanos() as u64).max(1);
-        for step in self.0.iter_recorded() {
+        for step in recorded.iter_recorded() {
             // The middle of the bucket: the remainder of its upper end would be too long by more than the precision.
-            let value = self.0.median_equivalent(step.value_iterated_to());
+            let value = recorded.median_equivalent(step.value_iterated_to());
             let count = step.count_at_value();
             if value / interval <= STEPS_MAX {
                 let mut left = value.saturating_sub(interval);
                 while left >= interval {
-                    all.0.saturating_record_n(left, count);
+                    sum.saturating_record_n(left, count);
                     left -= interval;
                 }
                 continue;
             }
             // So many that they reach every bucket: count per bucket. The number of n from 1 on with from <= value - n
             // * interval < next.
-            let mut low = self.0.lowest_equivalent(interval);
+            let mut low = recorded.lowest_equivalent(interval);
             while low <= value {
-                let next = self.0.next_non_equivalent(low);
+                let next = recorded.next_non_equivalent(low);
                 let most = (value - low.max(interval)) / interval;
                 let missing = most - value.saturating_sub(next) / interval;
                 if missing > 0 {
-                    all.0.saturating_record_n(low, missing.saturating_mul(count));
+                    sum.saturating_record_n(low, missing.saturating_mul(count));
                 }
                 low = next;
             }
@@ -207,7 +239,7 @@ impl Times {
     /// Only the buckets with counts.
     pub fn sparse(&self) -> Sparse {
         Sparse(
-            self.0
+            self.histogram()
                 .iter_recorded()
                 .map(|step| (step.value_iterated_to(), step.count_at_value()))
                 .collect(),
@@ -216,14 +248,14 @@ impl Times {
 
     /// The underlying histogram, for HdrHistogram's own tools.
     pub fn histogram(&self) -> &Histogram<u64> {
-        &self.0
+        self.0.as_deref().unwrap_or(&EMPTY)
     }
 
     /// The serialized form.
     fn written(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(&self.0, &mut bytes)
+            .serialize(self.histogram(), &mut bytes)
             .expect("memory takes all that is written to it");
         BASE64_STANDARD.encode(bytes)
     }
@@ -244,8 +276,11 @@ impl Times {
             .map_err(|error| format!("no histogram: {error}"))?;
         // Another program's bounds may differ; only the counts per time matter.
         let mut times = Times::default();
+        if read.is_empty() {
+            return Ok(times);
+        }
         times
-            .0
+            .made()
             .add(&read)
             .map_err(|error| format!("a histogram of other times: {error}"))?;
         Ok(times)
@@ -268,6 +303,11 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
+    /// Makes the histogram for many times.
+    pub(crate) fn prepare(&mut self) {
+        self.many.prepare();
+    }
+
     /// Records a time.
     #[inline]
     pub(crate) fn add(&mut self, time: Duration) {
@@ -287,7 +327,7 @@ impl Recent {
         }
         let mut buckets = core::mem::take(&mut self.few);
         for time in &mut buckets {
-            *time = self.many.0.highest_equivalent(*time);
+            *time = EMPTY.highest_equivalent(*time);
         }
         buckets.sort_unstable();
         let sparse = Sparse::of_sorted(&buckets);
@@ -299,8 +339,9 @@ impl Recent {
     /// Moves the times into the histogram.
     #[cold]
     fn crowd(&mut self) {
+        let many = self.many.made();
         for time in self.few.drain(..) {
-            self.many.0.saturating_record(time);
+            many.saturating_record(time);
         }
     }
 }
@@ -358,9 +399,8 @@ impl Sparse {
 
     /// Sum in nanoseconds, each time taken as the middle of its bucket, as in [`Times`].
     pub fn total_ns(&self) -> f64 {
-        let steps = Times::default();
         let each = self.0.iter();
-        each.map(|&(value, count)| steps.0.median_equivalent(value) as f64 * count as f64)
+        each.map(|&(value, count)| EMPTY.median_equivalent(value) as f64 * count as f64)
             .sum()
     }
 
@@ -382,7 +422,7 @@ impl Sparse {
     pub fn times(&self) -> Times {
         let mut times = Times::default();
         for &(value, count) in &self.0 {
-            times.0.saturating_record_n(value, count);
+            times.made().saturating_record_n(value, count);
         }
         times
     }

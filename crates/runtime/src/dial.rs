@@ -506,8 +506,9 @@ impl<C: Crew> Driver<C> {
         self.obey(began);
         let mut told = false;
         while !self.port.ended {
-            self.backend.wait(self.next_alarm(), &mut done)?;
+            let woken = self.backend.wait(self.next_alarm(), &mut done)?;
             self.ready.extend(done.drain(..));
+            let is_alarm = self.ready.is_empty();
             // The rest has its turn after the others that wait.
             for _ in 0..SHARE_MIN.max(self.ready.len() * ROUNDS_MAX) {
                 let Some(done) = self.ready.pop_front() else {
@@ -515,7 +516,8 @@ impl<C: Crew> Driver<C> {
                 };
                 self.take(done);
             }
-            self.ring(&mut due);
+            // After events, the time has passed.
+            self.ring(&mut due, if is_alarm { woken } else { clock::now() });
             if !self.leaving.is_empty() {
                 self.see_off(clock::now());
             }
@@ -554,8 +556,7 @@ impl<C: Crew> Driver<C> {
     }
 
     /// Moves alarms from the wheel to the heap, and fires those that are due.
-    fn ring(&mut self, due: &mut Vec<u32>) {
-        let mut now = clock::now();
+    fn ring(&mut self, due: &mut Vec<u32>, mut now: Instant) {
         self.wheel.expire(now, due);
         for line in due.drain(..) {
             let at = self.lines[line as usize].alarm;

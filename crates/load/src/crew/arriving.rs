@@ -2,6 +2,7 @@
 
 use super::{BELL, CLOCK, Crew, FIRST, NEVER, Phase, User};
 use crate::arrivals::Arrivals;
+use crate::deferred::Timing;
 use crate::request_source::Dealt;
 use crate::work::Work;
 use runtime::dial::Port;
@@ -53,7 +54,7 @@ impl Crew {
             }
             let object = open.dealt.object(&self.setup.work, number);
             open.advance(self.began);
-            self.ledger.of(at).lag.add(now.since(at));
+            self.ledger.of(at).time(Timing::Lag, now.since(at));
             let line = match open.free.pop() {
                 Some(line) => line,
                 None if self.users.len() < open.lines_max * lanes => {

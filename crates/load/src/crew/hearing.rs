@@ -4,6 +4,7 @@
 //! user continues.
 
 use super::{Crew, FIRST, Fetch, Live, Phase, Setup, User, scripted};
+use crate::deferred::Timing;
 use crate::ledger::Ledger;
 use crate::record::Trouble;
 use crate::scenario::Visitor;
@@ -309,12 +310,12 @@ impl Hearing<'_> {
                 self.live.errors.fetch_add(1, Ordering::Relaxed);
             }
             None => {
-                record.service.add(service);
+                record.time(Timing::Service, service);
                 let response = now.since(fetch.part_intended);
                 record.respond(response, at, from);
                 let first = fetch.first.unwrap_or(*now);
-                record.first_byte.add(first.since(fetch.sent));
-                record.transfer.add(now.since(first));
+                record.time(Timing::FirstByte, first.since(fetch.sent));
+                record.time(Timing::Transfer, now.since(first));
                 record.files += 1;
                 record.bytes += fetch.bytes;
                 ledger.completed(fetch.part_intended, fetch.bytes, *now);

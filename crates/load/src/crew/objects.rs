@@ -2,6 +2,7 @@
 
 use super::user::Group;
 use super::{Crew, FIRST, Phase, scripted};
+use crate::deferred::Timing;
 use crate::request_source::{Part, whole};
 use client::plan::Mode;
 use core::sync::atomic::Ordering;
@@ -168,7 +169,7 @@ impl Crew {
         if over.complete {
             let time = now.since(over.intended);
             record.objects += 1;
-            record.object.add(time);
+            record.time(Timing::Object, time);
             if let Some(decile) = over.decile {
                 record.decile(decile, time);
             }

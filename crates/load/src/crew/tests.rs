@@ -209,14 +209,7 @@ fn several_connections_share_what_a_page_embeds() {
     // One connection behaves as without lanes; two are faster.
     let time = |lanes| {
         let played = rehearse_with(lanes, Mode::Serial, script(&[9], 1), GOOD);
-        played
-            .crew
-            .ledger
-            .measured()
-            .object
-            .summary()
-            .max
-            .expect("a time")
+        played.recorded().object.summary().max.expect("a time")
     };
     assert!(time(2) < 0.7 * time(1), "{} {}", time(2), time(1));
 }

@@ -2,6 +2,7 @@
 //! overloaded; the users' own timers show this only while users sleep.
 
 use super::{Crew, TICK};
+use crate::deferred::Timing;
 use runtime::dial::Port;
 use units::{Duration, Instant};
 
@@ -16,7 +17,7 @@ impl Crew {
         let until = self.until();
         let mut due = at;
         while due <= now && due < until && !self.ending {
-            self.ledger.of(due).tick.add(now.since(due));
+            self.ledger.of(due).time(Timing::Tick, now.since(due));
             due = due + EVERY;
         }
         if due < until && !self.ending {
