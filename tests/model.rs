@@ -178,6 +178,37 @@ fn checked(out: &Output, question: &str) -> Value {
     value
 }
 
+/// By the formulas, the last packet arrives when T says; the simulated connection sends the same data.
+#[test]
+fn a_transaction_lists_its_messages() {
+    let flags = "--size 6000 --rate T1 --rtt 100ms --mss 512 --timeline";
+    let value = conforming("transaction", flags);
+    let rows = value["tables"][0]["rows"].as_array().expect("rows");
+    let of = |by: &str, over: &str, kind: &str| -> Vec<&Value> {
+        rows.iter()
+            .filter(|row| row[0] == by && row[1] == over && row[3] == kind)
+            .collect()
+    };
+    let last = |rows: &[&Value]| rows.last().expect("a row")[6].as_f64().expect("a time");
+    for (over, time) in [("TCP", "t"), ("T/TCP", "t_ttcp")] {
+        let data = of("formulas", over, "data");
+        let total = value["answers"][0]["answer"][time].as_f64().expect("a time");
+        assert_eq!(data.len(), 12, "{over}");
+        assert!((last(&data) - 1_000.0 * total).abs() < 1e-6, "{over}");
+    }
+    assert_eq!(of("formulas", "T/TCP", "SYN").len(), 0);
+    let simulated = of("simulation", "TCP", "data");
+    assert_eq!(simulated.len(), 12, "{rows:?}");
+    assert!((300.0..1_500.0).contains(&last(&simulated)), "{simulated:?}");
+    let out = weir("model transaction --size 1048576 --rate T1 --rtt 100ms --mss 512 --timeline");
+    assert_eq!(out.status.code(), Some(2));
+    assert!(
+        text(&out.stderr).contains("at most 1000 are listed"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
 #[test]
 fn every_answer_has_the_form_its_schema_says() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -86,6 +86,23 @@ fn table_and_traces_of_document_001() {
     assert_eq!(of_event(&all, "row").len(), 4);
     for trace in of_event(&all, "trace") {
         assert_eq!(trace["difference"], Value::Null);
+        // What a plot shows: the same positions in both, with the stall between two of the server's segments.
+        let positions = |world: &str, rows: &str, name: &str| -> Vec<Value> {
+            let rows = trace[world][rows].as_array().expect("rows").iter();
+            rows.map(|row| row[name].clone()).collect()
+        };
+        for (rows, name) in [("data", "from"), ("data", "to"), ("acknowledged", "position")] {
+            let simulated = positions("simulated", rows, name);
+            assert_eq!(simulated, positions("published", rows, name), "{rows} {name}");
+            assert!(simulated.len() >= 3, "{trace}");
+        }
+        let times = positions("simulated", "data", "ms");
+        let times: Vec<f64> = times.iter().map(|at| at.as_f64().expect("a time")).collect();
+        let stall = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+        assert!(
+            (stall - trace["simulated"]["stall_ms"].as_f64().expect("a stall")).abs() < 0.01,
+            "{trace}"
+        );
     }
     let restarts = of_event(&all, "restart");
     assert_eq!(restarts.len(), 2 * 4 + 3);

@@ -86,7 +86,8 @@ pub(crate) struct Output {
 pub(crate) enum Question {
     /// One HTTP transaction alone on a link, over TCP and T/TCP: document 004's K, L, M, S, W, Tf, Tmin and T
     #[command(
-        after_help = "Example: weir model transaction --size 1048576 --rate T3 --rtt 100ms --mss 512 --paper"
+        after_help = "Examples:\n  weir model transaction --size 1048576 --rate T3 --rtt 100ms --mss 512 --paper\n  \
+                      weir model transaction --size 6000 --rate T1 --rtt 100ms --mss 512 --timeline"
     )]
     Transaction(TransactionFlags),
     /// One transfer over modern TCP: initial window, growth, window limit, delayed ACKs, loss, every set-up
@@ -210,6 +211,10 @@ pub(crate) struct TransactionFlags {
     /// Computes as document 004's tables do: 1,000 B counted as 1,024 B in Tf, K not rounded up
     #[arg(long)]
     pub(crate) paper: bool,
+
+    /// Lists each message with its times: by the formulas over TCP and T/TCP, and simulated over the TCP of the document's hosts
+    #[arg(long)]
+    pub(crate) timeline: bool,
 }
 
 impl TransactionFlags {

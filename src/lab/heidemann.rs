@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::voice::Voice;
 use repro::Basis;
-use repro::heidemann::{CONFIGS, Row, TIMES, Trace, figure_2, figure_4, table_1};
+use repro::heidemann::{CONFIGS, Row, Segment, TIMES, Trace, figure_2, figure_4, table_1};
 use repro::pacing::{self, Resumed};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -96,8 +96,7 @@ fn figure(trace: &Trace) -> String {
         "positions",
         "ack"
     );
-    let start =
-        trace.simulated.first().map_or(0.0, |one| one.0) - trace.published.first().map_or(0.0, |one| one.0);
+    let start = trace.start_ms();
     for ((published, row), (simulated, _)) in trace.published.iter().zip(&trace.simulated) {
         let _ = writeln!(
             text,
@@ -164,11 +163,41 @@ fn row_json(row: &Row) -> Value {
 
 fn trace_json(trace: &Trace) -> Value {
     let [published, simulated] = trace.stall_ms();
+    let (figure, start) = (trace.figure, trace.start_ms());
     json!({
         "event": "trace", "document": DOCUMENT, "figure": trace.figure, "segments": trace.published.len(),
-        "published": { "stall_ms": published, "provenance": PROVENANCE }, "simulated": { "stall_ms": simulated },
+        "published": { "stall_ms": published, "provenance": PROVENANCE, "data": data(figure, &trace.published, 0.0),
+            "acknowledged": acknowledged(figure, &trace.published, 0.0) },
+        "simulated": { "stall_ms": simulated, "data": data(figure, &trace.simulated, start),
+            "acknowledged": acknowledged(figure, &trace.simulated, start) },
         "difference": trace.difference(),
     })
+}
+
+/// The server's data segments: time after `start`, first position and the one behind the last.
+fn data(figure: u32, rows: &[(f64, Segment)], start: f64) -> Vec<Value> {
+    let of_server = rows.iter().filter(|(_, row)| row.from == "server");
+    of_server
+        .filter_map(|(at, row)| {
+            let (from, to) = row.seq?;
+            Some(json!({ "figure": figure, "ms": micros(at - start), "from": from, "to": to }))
+        })
+        .collect()
+}
+
+/// The client's acknowledgments: time after `start`, and the position that it expects.
+fn acknowledged(figure: u32, rows: &[(f64, Segment)], start: f64) -> Vec<Value> {
+    let of_client = rows.iter().filter(|(_, row)| row.from == "client");
+    of_client
+        .filter_map(|(at, row)| {
+            Some(json!({ "figure": figure, "ms": micros(at - start), "position": row.ack? }))
+        })
+        .collect()
+}
+
+/// Milliseconds in whole microseconds, as captures have them.
+fn micros(ms: f64) -> f64 {
+    (ms * 1e3).round() / 1e3
 }
 
 fn resumed_json(kind: &str, name: &str, one: &Resumed) -> Value {

@@ -17,6 +17,7 @@ mod replayed;
 mod report;
 mod simulate;
 mod stage;
+mod timeline;
 mod transfers;
 mod users;
 mod validate;

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use ::model::tcp::{Sender, Timeout};
 use ::model::{Seconds, Sizes};
 use link::Profile;
-use netsim::{Application, Conn, Happened, HostSetup, Limits, Work, World};
+use netsim::{Application, Conn, Happened, HostSetup, Limits, Logged, Work, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -218,7 +218,11 @@ pub(super) struct Simulated {
 }
 
 impl Scene {
-    fn world(&self, think: Option<(Sizes, Rng)>) -> Result<(World, Rc<RefCell<Record>>), Failure> {
+    fn world(
+        &self,
+        think: Option<(Sizes, Rng)>,
+        log_max: usize,
+    ) -> Result<(World, Rc<RefCell<Record>>), Failure> {
         let delay = (self.rtt.0 / 2.0 * 1e6).round();
         // The queue holds all windows at once: the formulas assume no loss.
         let text = format!(
@@ -228,7 +232,7 @@ impl Scene {
         );
         let limits = Limits {
             connections_max: 20_000,
-            log_max: 0,
+            log_max,
             link: link::Limits::default(),
         };
         let profile = Profile::parse(&text, &limits.link, &mut |_| Err(String::new()))
@@ -271,7 +275,7 @@ impl Scene {
 
     /// All users ask at the same time, each for one page.
     pub(super) fn burst(&self) -> Result<Simulated, Failure> {
-        let (mut world, record) = self.world(None)?;
+        let (mut world, record) = self.world(None, 0)?;
         world.run(Instant::ZERO + DAY);
         let record = record.borrow();
         let spans = record
@@ -287,6 +291,13 @@ impl Scene {
         })
     }
 
+    /// All users ask at the same time; returns their segments, at most `max`, in the order in which they were sent.
+    pub(super) fn segments(&self, max: usize) -> Result<Vec<Logged>, Failure> {
+        let (mut world, _) = self.world(None, max)?;
+        world.run(Instant::ZERO + DAY);
+        Ok(world.log().to_vec())
+    }
+
     /// Users think, ask and think again; measured for `measured` after `warmup`.
     pub(super) fn closed(
         &self,
@@ -295,7 +306,7 @@ impl Scene {
         measured: Seconds,
     ) -> Result<Simulated, Failure> {
         let (mut world, record) =
-            self.world(Some((think.clone(), Seed(self.seed.0.wrapping_add(1)).rng())))?;
+            self.world(Some((think.clone(), Seed(self.seed.0.wrapping_add(1)).rng())), 0)?;
         let begin = Instant::ZERO + Duration::from_secs_f64(warmup.0);
         let end = begin + Duration::from_secs_f64(measured.0);
         world.run(end);

@@ -3,6 +3,7 @@
 use super::Measured;
 use super::grid::Grid;
 use super::report::{Published, Report};
+use super::timeline;
 use crate::cli::model::{PageFlags, TransactionFlags, TransferFlags};
 use crate::failure::Failure;
 use ::model::page::{Access, Fetch, Page, page_time};
@@ -22,8 +23,12 @@ pub(super) fn transaction(flags: &TransactionFlags, measured: Measured<'_>) -> R
         rtt: flags.rtt,
         mss: flags.mss,
     };
+    let answer = transfer.transaction(flags.mode())?;
     let mut report = Report::default();
-    report.answer(transfer.transaction(flags.mode())?.explain(), measured);
+    report.answer(answer.explain(), measured);
+    if flags.timeline {
+        report.grids.push(timeline::grid(&answer)?);
+    }
     Ok(report)
 }
 

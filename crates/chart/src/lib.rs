@@ -1,14 +1,19 @@
-//! Charts as SVG: linear or logarithmic axes; lines, steps, dots, grouped bars, pies; a legend. Knows points and
-//! axes, not their meaning; follows the reader's light or dark preference without network or scripts.
+//! Charts as SVG: linear or logarithmic axes; lines, steps, dots, grouped bars, pies; a legend; time lines of messages; boxes
+//! with arrows. Knows points and axes, not their meaning; follows the reader's light or dark preference without network or
+//! scripts.
 
 mod axis;
 mod bars;
+mod diagram;
+mod ladder;
 mod paper;
 mod pie;
 
 pub use axis::{Axis, Scale};
 use axis::{Ruler, number};
 pub use bars::Bars;
+pub use diagram::{Arrow, Block, Diagram};
+pub use ladder::{Ladder, Message};
 pub use paper::{escaped, page};
 use paper::{COLORS, COMPACT, Sheet, TOP, WIDE, compact, escape, legend};
 pub use pie::Pie;

@@ -93,7 +93,7 @@ pub(super) fn compact(title: &str, body: &str, bottom: f64) -> String {
     paper(COMPACT.width, (top, bottom), [15, 14, 16], &(svg + body))
 }
 
-/// The text in lines of at most `length` characters, unless a word is longer.
+/// The text in lines of at most `length` characters, unless a word is longer. A no-break space keeps a number and its unit together.
 pub(super) fn wrapped(text: &str, length: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     // A word too long for a line can be broken after a sign within it.
@@ -103,7 +103,8 @@ pub(super) fn wrapped(text: &str, length: usize) -> Vec<String> {
             false => vec![word.to_owned()],
         }
     };
-    for word in text.split_whitespace().flat_map(cut) {
+    let words = text.split(|c: char| c.is_whitespace() && c != '\u{a0}');
+    for word in words.filter(|word| !word.is_empty()).flat_map(cut) {
         match lines.last_mut() {
             Some(line)
                 if line.ends_with(['+', '-']) && line.chars().count() + word.chars().count() <= length =>
@@ -230,6 +231,8 @@ mod tests {
             ("pipelined+deflate", 12, "pipelined+|deflate"),
             ("T1+E1+T3", 6, "T1+E1+|T3"),
             ("early-close", 12, "early-close"),
+            ("1 client: 27.3\u{a0}Mbit/s", 14, "1 client:|27.3\u{a0}Mbit/s"),
+            (" two  words ", 5, "two|words"),
             ("", 5, ""),
         ] {
             assert_eq!(wrapped(text, length).join("|"), wanted);

@@ -6,6 +6,7 @@ use crate::memory::Sizes;
 use crate::parameters::{Concurrency, Values};
 use crate::processors::Task;
 use bytes::Bytes;
+use netsim::Effort;
 use units::Duration;
 
 /// Mean bytes of a request in document 002's Table 1, with which its pies were measured.
@@ -38,6 +39,8 @@ pub(crate) struct Costs {
     tasks: Vec<(Task, Duration)>,
     files: Duration,
     locks: u32,
+    /// Time that taking a lock needs besides its call, such as sleeping and waking if another thread has it.
+    locking: Duration,
     /// Whether heads and dates are made for each response, and heads written apart.
     costly: bool,
 }
@@ -86,6 +89,7 @@ impl Costs {
             tasks: Vec::new(),
             files: Duration::ZERO,
             locks: values.get("locks") as u32,
+            locking: values.micros("lock_us"),
             costly: values.get("costly") > 0.0,
         };
         let pieces = PIE_BYTES.div_ceil(costs.piece).max(1);
@@ -131,7 +135,7 @@ impl Costs {
                     .map(|(task, time)| (*task, *time / parts, false)),
             );
             if part < self.locks {
-                steps.push((Task::Synchronization, self.call, false));
+                steps.push((Task::Synchronization, self.call + self.locking, false));
                 steps.push((Task::Synchronization, self.call, true));
             }
         }
@@ -141,7 +145,7 @@ impl Costs {
     /// Looking up the file: time of the calls for the cache's lock, and of the lookup.
     pub(crate) fn lookup(&self) -> (Duration, Duration) {
         let calls = if self.locks > 0 {
-            2 * self.call
+            2 * self.call + self.locking
         } else {
             Duration::ZERO
         };
@@ -165,6 +169,51 @@ impl Costs {
             .into_iter()
             .chain(rest)
             .collect()
+    }
+}
+
+/// What the users' hosts spend: for each connection, packet and byte as much as the server's, shared by their processors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientCosts {
+    call: Duration,
+    connection: Duration,
+    packet: Duration,
+    ns_per_byte: f64,
+    mss: f64,
+    /// Processors that work at once: as many as there are, and no more than users.
+    share: f64,
+}
+
+impl ClientCosts {
+    /// The costs for so many users; `None` without `client_processors`: their hosts spend nothing.
+    pub(crate) fn new(values: &Values, users: u32) -> Option<ClientCosts> {
+        let processors = values.get("client_processors");
+        (processors > 0.0).then(|| {
+            let call = values.micros("system_call_us");
+            ClientCosts {
+                call,
+                connection: values.micros("connection_us") + 2 * call,
+                packet: values.micros("packet_us"),
+                ns_per_byte: values.get("send_ns_per_byte"),
+                mss: values.get("mss").max(1.0),
+                share: processors.min(f64::from(users.max(1))),
+            }
+        })
+    }
+
+    /// Time that an effort takes from the users' hosts. A read takes a call, its packets, and an acknowledgment for every two
+    /// of them.
+    pub(crate) fn price(&self, effort: Effort<'_>) -> Duration {
+        let copied = |bytes: usize| Duration::from_secs_f64(bytes as f64 * self.ns_per_byte / 1e9);
+        let time = match effort {
+            Effort::Connecting => self.connection,
+            Effort::Sending(piece) => self.call + self.packet + copied(piece.len()),
+            Effort::Heard(bytes) => {
+                let packets = (bytes as f64 / self.mss).ceil() * 1.5;
+                self.call + self.packet.mul_f64(packets) + copied(bytes)
+            }
+        };
+        time.mul_f64(1.0 / self.share)
     }
 }
 
@@ -246,6 +295,26 @@ mod tests {
     }
 
     #[test]
+    fn users_share_the_processors_of_their_hosts() {
+        let values = |changes: &[(String, f64)]| Values::of(&servers()[2], changes).expect("known names");
+        assert!(ClientCosts::new(&values(&[]), 42).is_none());
+        let with = values(&[("client_processors".to_owned(), 6.0)]);
+        let price = |users, effort| {
+            ClientCosts::new(&with, users)
+                .expect("costs")
+                .price(effort)
+                .as_nanos()
+        };
+        // 852 us and two calls of 5 us; a request of 100 bytes is a call, a packet of 28 us and 9.8 ns for each byte.
+        assert_eq!(price(1, Effort::Connecting), 862_000);
+        assert_eq!(price(1, Effort::Sending(&[0; 100])), 33_980);
+        // Two packets and an acknowledgment.
+        assert_eq!(price(1, Effort::Heard(10_000)), 5_000 + 84_000 + 98_000);
+        assert_eq!(price(2, Effort::Connecting), 431_000);
+        assert_eq!(price(42, Effort::Connecting), 143_667);
+    }
+
+    #[test]
     fn locks_are_counted_and_heads_are_apart_when_they_are_costly() {
         let phttpd = costs("phttpd", &[]);
         assert_eq!(phttpd.request().iter().filter(|one| one.2).count(), 40);
@@ -265,6 +334,12 @@ mod tests {
             .flat_map(Piece::into_bytes)
             .collect();
         assert!(whole == [&answer.head[..], &answer.body[..]].concat());
+        let waits = |lock_us| -> Duration {
+            let steps = costs("phttpd", &[("lock_us", lock_us)]).request();
+            let locks = steps.iter().filter(|one| one.0 == Task::Synchronization);
+            locks.map(|one| one.1).sum()
+        };
+        assert_eq!((waits(40.0) - waits(0.0)).as_micros(), 40 * 40);
         let dear = costs("jaws", &[("costly", 1.0)]).request()[0].1;
         let cheap = costs("jaws", &[]).request()[0].1;
         assert_eq!((dear - cheap).as_micros(), 60);

@@ -170,6 +170,8 @@ const OF_SERVER: &[&str] = &[
     "switching_share",
     "locking_share",
     "lock_response",
+    "lock_us",
+    "client_processors",
 ];
 
 impl Values {

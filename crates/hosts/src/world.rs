@@ -1,8 +1,9 @@
 //! One simulation: users or clients of a workload, the network, and a server on its host, in virtual time.
 //!
-//! The users are [`load::crew::Crew`], which `weir load` drives over sockets. Their processors cost nothing: only the
-//! server's host binds, or the network. Both ends have the TCP of the host.
+//! The users are [`load::crew::Crew`], which `weir load` drives over sockets. Their processors cost nothing unless
+//! `client_processors` is set: only the server's host binds, or the network. Both ends have the TCP of the host.
 
+use crate::costs::ClientCosts;
 use crate::parameters::{ServerKind, Values, hosts};
 use crate::processors::{Spent, Task};
 use crate::requests::Protocol;
@@ -17,7 +18,7 @@ use load::request_source::{RequestSource, Step};
 use load::surge::Surge;
 use load::webstone::List;
 use load::work::{Target, Work};
-use netsim::{Application, Dialing, Happened, HostSetup, Tally, World};
+use netsim::{Application, Dialing, Effort, Happened, HostSetup, Tally, World};
 use runtime::session::Service;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -233,7 +234,7 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     };
     let mut world = World::new(
         &profile,
-        (client, Box::new(Dialing::new(Rc::clone(&crew), Duration::ZERO))),
+        (client, Box::new(dialing(scenario, Rc::clone(&crew)))),
         (server, Box::new(Shared(Rc::clone(&station)))),
         Seed(rng.next_u64()),
         limits,
@@ -288,6 +289,18 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     let crew = Rc::into_inner(crew).expect("the world, which held the other handle, was dropped");
     outcome.record = crew.into_inner().into_record(until);
     Ok(outcome)
+}
+
+/// The users on their hosts.
+fn dialing(scenario: &Scenario, crew: Rc<RefCell<Crew>>) -> Dialing<Crew> {
+    let (Who::Users(users) | Who::Clients(users)) = scenario.who;
+    match ClientCosts::new(&scenario.values, users) {
+        Some(costs) => Dialing::priced(
+            crew,
+            Box::new(move |_: &Crew, effort: Effort<'_>| costs.price(effort)),
+        ),
+        None => Dialing::new(crew, Duration::ZERO),
+    }
 }
 
 fn setup(scenario: &Scenario, work: Arc<Work>) -> Setup {

@@ -4,6 +4,7 @@
 
 mod conclusion;
 mod grid;
+mod picture;
 mod unit;
 
 use crate::observation::{Labels, World, with_each};
@@ -15,6 +16,7 @@ use std::fmt;
 
 pub use conclusion::Conclusion;
 pub use grid::Grid;
+pub use picture::{Arrow, Block, Ladder, Picture};
 pub use unit::Unit;
 
 /// This program's plans by study name, in the order of the report.
@@ -490,43 +492,6 @@ pub struct Setup {
     pub provenance: String,
 }
 
-/// A picture.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Picture {
-    /// Title.
-    pub title: String,
-    /// Number of the document's figure, if there is one.
-    #[serde(default)]
-    pub figure: String,
-    /// Worlds in order of preference; the first with data is drawn.
-    pub worlds: Vec<World>,
-    /// Measure on the vertical axis.
-    pub measure: String,
-    /// Label on the horizontal axis.
-    pub x: String,
-    /// Text of the horizontal axis.
-    #[serde(default)]
-    pub x_label: String,
-    /// Label whose values become curves; `world` makes each world a curve.
-    pub series: String,
-    /// Draws only observations with these labels.
-    #[serde(default)]
-    pub only: Labels,
-    /// By world, further labels that observations must have.
-    #[serde(default)]
-    pub beside: BTreeMap<World, Labels>,
-    /// Draws bars over words instead of lines over numbers.
-    #[serde(default)]
-    pub bars: bool,
-    /// Draws a pie whose slices are the values of `series`.
-    #[serde(default)]
-    pub pie: bool,
-    /// Whether the picture is at the top of its document's page, drawn once for then and once for now.
-    #[serde(default)]
-    pub front: bool,
-}
-
 /// An arm with values for its parameters.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -601,6 +566,9 @@ impl Plan {
             if let Some(unknown) = conclusion.claims.iter().find(|id| !is_known(id)) {
                 return Err(fault(format!("conclusion: the plan has no claim `{unknown}`")));
             }
+        }
+        for picture in &plan.pictures {
+            picture.check().map_err(fault)?;
         }
         let is_drawn = |measure: &str| plan.pictures.iter().any(|picture| picture.measure == measure);
         if let Some(measure) = plan.axes.keys().find(|measure| !is_drawn(measure)) {

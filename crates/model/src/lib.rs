@@ -21,6 +21,7 @@ mod seconds;
 pub mod sizes;
 pub mod srpt;
 pub mod tcp;
+pub mod timeline;
 pub mod transaction;
 pub mod upstreams;
 pub mod waiting;

@@ -453,10 +453,10 @@ pub struct Trace {
 impl Trace {
     /// The first difference; `None` if there is none.
     pub fn difference(&self) -> Option<String> {
-        let (Some(ours), Some(theirs)) = (self.simulated.first(), self.published.first()) else {
+        if self.simulated.is_empty() || self.published.is_empty() {
             return Some("the simulated trace is empty".to_owned());
-        };
-        let start = ours.0 - theirs.0;
+        }
+        let start = self.start_ms();
         for (number, (at, want)) in self.published.iter().enumerate() {
             match self.simulated.get(number) {
                 None => return Some(format!("segment {number}: published {want:?}, none simulated")),
@@ -472,6 +472,12 @@ impl Trace {
             }
         }
         None
+    }
+
+    /// What to subtract from simulated times so that both traces begin together, in milliseconds.
+    pub fn start_ms(&self) -> f64 {
+        let first = |rows: &[(f64, Segment)]| rows.first().map_or(0.0, |row| row.0);
+        first(&self.simulated) - first(&self.published)
     }
 
     /// The longest pause between two data segments of the server in milliseconds: published, simulated.

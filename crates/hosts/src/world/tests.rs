@@ -151,6 +151,8 @@ fn each_bottleneck_binds() {
     let locked = clients(&[("locks", 400.0)], 12);
     assert!(locked.share(Task::Synchronization) > 0.05);
     assert!(locked.files_per_s() < usual.files_per_s());
+    let slow = clients(&[("client_processors", 0.25)], 12);
+    assert!(slow.files_per_s() < 0.8 * usual.files_per_s());
     let dear = clients(&[("switch_process_us", 3_000.0)], 12);
     assert!(dear.share(Task::ContextSwitching) > usual.share(Task::ContextSwitching));
 }

@@ -182,3 +182,41 @@ fn only_what_is_known_is_filled_in() {
     let known = [("a".to_owned(), "1".to_owned())].into();
     assert_eq!(fill("x{a}{b}{a", &known), "x1{b}{a");
 }
+
+#[test]
+fn a_picture_has_what_its_form_needs() {
+    let picture = |rest: &str| {
+        format!("{SMALL}[[picture]]\ntitle = \"P\"\nworlds = [\"model\"]\nmeasure = \"v\"\n{rest}")
+    };
+    let boxes = "[[picture.box]]\nname = \"a\"\nat = [0, 0]\nof = [{ x = \"1\" }]\n[[picture.box]]\nname = \"b\"\nat = [1, 0]\n";
+    for (rest, wanted) in [
+        (
+            "x = \"x\"\n".to_owned(),
+            "picture \"P\": give `x` and `series`, or boxes",
+        ),
+        (
+            "x = \"x\"\nseries = \"y\"\nholds = \"v\"\n".to_owned(),
+            "`holds` needs `from`",
+        ),
+        (
+            "x = \"x\"\nseries = \"y\"\narrows = [{ from = \"a\", to = \"b\" }]\n".to_owned(),
+            "`arrows` need boxes",
+        ),
+        (
+            format!("arrows = [{{ from = \"a\", to = \"c\" }}]\n{boxes}"),
+            "no box is called `c`",
+        ),
+        (boxes.replace("of = [{ x = \"1\" }]\n", ""), "no box has a number"),
+    ] {
+        let error = error(&picture(&rest));
+        assert!(error.contains(wanted), "{error}");
+    }
+    let whole = picture(&format!(
+        "arrows = [{{ from = \"a\", to = \"b\", two-way = true }}]\n{boxes}"
+    ));
+    let plan = Plan::parse("p.toml", &whole).expect("a plan");
+    assert_eq!(
+        (plan.pictures[0].blocks[1].at, plan.pictures[0].blocks[1].columns),
+        ((1, 0), 1)
+    );
+}

@@ -1,6 +1,10 @@
 //! A plan's picture as SVG, drawn from observations. Decides which numbers form which curves, their order and colors;
 //! [`chart`] draws them.
 
+mod exchange;
+mod strokes;
+mod structure;
+
 use super::table::spaced;
 use crate::document::RECALLED;
 use crate::ledger::{Study, Verdict};
@@ -51,7 +55,10 @@ pub(super) fn by_world(study: &Study, picture: &Picture) -> Vec<Picture> {
     if picture.series == "world" {
         return vec![picture.clone()];
     }
-    let has_data = |world: &&World| !groups(study, picture, **world).is_empty();
+    let has_data = |world: &&World| match picture.blocks.is_empty() {
+        true => !groups(study, picture, **world).is_empty(),
+        false => structure::has_numbers(study, picture, **world),
+    };
     let each = picture.worlds.iter().filter(has_data).map(|world| Picture {
         worlds: vec![*world],
         ..picture.clone()
@@ -67,6 +74,15 @@ pub(super) fn by_world(study: &Study, picture: &Picture) -> Vec<Picture> {
 pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
     if picture.pie {
         return pie(study, picture, title);
+    }
+    if !picture.blocks.is_empty() {
+        return structure::draw(study, picture, title);
+    }
+    if let Some(ladder) = &picture.ladder {
+        return exchange::draw(study, picture, ladder, title);
+    }
+    if let Some(from) = &picture.from {
+        return strokes::draw(study, picture, from, title);
     }
     let (curves, worlds) = if picture.series == "world" {
         let curves: Vec<(World, Curve<'_>)> = picture
@@ -96,10 +112,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
         let worlds = curves.iter().map(|(world, _)| *world).collect();
         (curves.into_iter().map(|(_, curve)| curve).collect(), worlds)
     } else {
-        let world = *picture
-            .worlds
-            .iter()
-            .find(|&&world| !groups(study, picture, world).is_empty())?;
+        let world = first_world(study, picture)?;
         (by_label(study, picture, world), vec![world])
     };
     let mut across: Vec<String> = Vec::new();
@@ -150,11 +163,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
     };
     let chart = Chart {
         title: title.to_owned(),
-        x: Axis::linear(&if picture.x_label.is_empty() {
-            spaced(&picture.x)
-        } else {
-            picture.x_label.clone()
-        }),
+        x: Axis::linear(&across_label(picture)),
         y: Axis::from_zero(&label),
         series: curves
             .iter()
@@ -192,9 +201,14 @@ fn pie(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<Wor
 
 /// The measurements of a world that belong to the picture.
 fn groups(study: &Study, picture: &Picture, world: World) -> Vec<Group> {
+    groups_of(study, picture, world, &picture.measure)
+}
+
+/// The measurements of another measure that belong to the picture.
+fn groups_of(study: &Study, picture: &Picture, world: World, measure: &str) -> Vec<Group> {
     let mut only = picture.only.clone();
     only.extend(picture.beside.get(&world).cloned().unwrap_or_default());
-    let mut groups = study.known.select(world, &picture.measure, &only);
+    let mut groups = study.known.select(world, measure, &only);
     groups.retain(|group| group.labels.contains_key(&picture.x));
     groups
 }
@@ -256,6 +270,20 @@ fn axis(plan: &Plan, measure: &str) -> String {
         None if unit.is_empty() || unit == measure => spaced(measure),
         None => format!("{} [{unit}]", spaced(measure)),
     }
+}
+
+/// The text of the horizontal axis.
+fn across_label(picture: &Picture) -> String {
+    match picture.x_label.is_empty() {
+        true => spaced(&picture.x),
+        false => picture.x_label.clone(),
+    }
+}
+
+/// The first of the picture's worlds that has data.
+fn first_world(study: &Study, picture: &Picture) -> Option<World> {
+    let has_data = |world: &World| !groups(study, picture, *world).is_empty();
+    picture.worlds.iter().copied().find(has_data)
 }
 
 /// The name of a curve; a bare number gets its label's unit, as in `32 MiB`, or the name of its label, as in `users 40`.

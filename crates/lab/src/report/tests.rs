@@ -596,3 +596,120 @@ both = "Always."
     let error = Plan::parse("p", &unknown).expect_err("no such claim");
     assert!(error.to_string().contains("no claim `xx-99`"), "{error}");
 }
+
+/// Segments, messages and boxes: a world has a picture only if it has the numbers.
+#[test]
+fn strokes_messages_and_boxes_are_drawn_from_the_runs_numbers() {
+    let plan = r#"
+document = "004"
+title = "t"
+question = "q"
+prediction = "p"
+units = { share = "%" }
+[[arm]]
+name = "live"
+world = "simulated"
+repetitions = { quick = 1, full = 1, paper = 1 }
+seconds = { quick = 1, full = 1, paper = 1 }
+run = [["x"]]
+read = [
+  { event = "segment", labels = { ms = "/ms" }, set = { side = "sent" }, values = { low = "/from", high = "/to" } },
+  { event = "ack", labels = { ms = "/ms" }, set = { side = "acknowledged" }, values = { acknowledged = "/to" } },
+  { event = "message", labels = { number = "/number", from = "/from", kind = "/kind" }, values = { sent = "/sent", arrived = "/arrived" } },
+  { event = "task", labels = { task = "/task" }, values = { share = "/share" } },
+]
+[[claim]]
+id = "mo-01"
+rules = ["share{task=a} > 0"]
+[[picture]]
+title = "Segments"
+worlds = ["simulated", "measured"]
+measure = "high"
+from = "low"
+holds = "acknowledged"
+x = "ms"
+series = "side"
+[[picture]]
+title = "Messages"
+worlds = ["simulated"]
+measure = "sent"
+x = "number"
+series = "kind"
+ladder = { sender = "from", hosts = ["client", "server"], arrived = "arrived" }
+[[picture]]
+title = "Parts"
+worlds = ["measured", "simulated"]
+measure = "share"
+arrows = [{ from = "first", to = "second" }]
+[[picture.box]]
+name = "first"
+at = [0, 0]
+lines = ["both: {value}"]
+of = [{ task = "a" }, { task = "b" }]
+[[picture.box]]
+name = "second"
+at = [1, 0]
+lines = ["no number"]
+[[picture]]
+title = "Unknown parts"
+worlds = ["simulated"]
+measure = "share"
+[[picture.box]]
+name = "third"
+at = [0, 0]
+of = [{ task = "c" }]
+"#;
+    let parsed = Plan::parse("p", plan).expect("a plan");
+    let mut head = head("live", Status::Done);
+    (head.world, head.study) = (World::Simulated, "small".to_owned());
+    head.parameters.clear();
+    let lines = vec![
+        serde_json::json!({"event": "segment", "ms": 1.5, "from": 1, "to": 227}),
+        serde_json::json!({"event": "segment", "ms": 190.0, "from": 227, "to": 1687}),
+        serde_json::json!({"event": "ack", "ms": 189.0, "to": 227}),
+        serde_json::json!({"event": "message", "number": 1, "from": "client", "kind": "request", "sent": 0, "arrived": 50}),
+        serde_json::json!({"event": "message", "number": 2, "from": "server", "kind": "data", "sent": 50, "arrived": 100}),
+        serde_json::json!({"event": "message", "number": 3, "from": "server", "kind": "data", "sent": 60, "arrived": null}),
+        serde_json::json!({"event": "task", "task": "a", "share": 10.0}),
+        serde_json::json!({"event": "task", "task": "b", "share": 2.5}),
+    ];
+    let records = BTreeMap::from([("results/small/live.0.jsonl".to_owned(), Record { head, lines })]);
+    let study = Study::new("small", plan, parsed, records).expect("a study");
+    let drawn = |title: &str| -> Option<(String, Vec<World>)> {
+        let one = study
+            .plan
+            .pictures
+            .iter()
+            .find(|one| one.title == title)
+            .expect("a picture");
+        let sides = picture::by_world(&study, one);
+        assert_eq!(sides.len(), 1, "{title}");
+        picture::draw(&study, &sides[0], "")
+    };
+    let (svg, worlds) = drawn("Segments").expect("a picture");
+    assert_eq!(worlds, [World::Simulated]);
+    // Two strokes and a mark in the legend, beside the steps.
+    let path = &svg[svg.find("<path class=\"line s0\"").expect("strokes")..];
+    assert_eq!(
+        path.split('"').nth(3).expect("its data").matches('V').count(),
+        2,
+        "{svg}"
+    );
+    assert!(svg.contains(">acknowledged<") && svg.contains(">sent<"), "{svg}");
+    let (svg, _) = drawn("Messages").expect("a picture");
+    // What never arrived has no arrow: one of each kind, and a mark of each in the legend.
+    for class in ["s0", "s1"] {
+        assert_eq!(
+            svg.matches(&format!("class=\"line {class}\"")).count(),
+            2,
+            "{svg}"
+        );
+    }
+    let (svg, worlds) = drawn("Parts").expect("a picture");
+    assert_eq!(worlds, [World::Simulated]);
+    assert!(
+        svg.contains(">both: 12.5\u{a0}%<") && svg.contains(">no number<"),
+        "{svg}"
+    );
+    assert!(drawn("Unknown parts").is_none());
+}
