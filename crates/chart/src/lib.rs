@@ -14,8 +14,8 @@ use axis::{Ruler, number};
 pub use bars::Bars;
 pub use diagram::{Arrow, Block, Diagram};
 pub use ladder::{Ladder, Message};
-pub use paper::{escaped, page};
 use paper::{COLORS, COMPACT, Sheet, TOP, WIDE, compact, escape, legend};
+pub use paper::{escaped, page};
 pub use pie::Pie;
 use std::fmt::Write;
 
