@@ -449,7 +449,7 @@ mod tests {
     fn certificates_of_access_rules_must_be_asked_for() {
         let rule = "[[access]]\npath = '/a/*'\ncertificate = true\n";
         let of_host = "[[host]]\nnames = ['a']\naccess = [{ path = '/a/*', certificate = 'Ann' }]\n";
-        let of_none = "[[access]]\npath = '/b/*'\ncertificate = false\n";
+        let of_none = "[[access]]\npath = '/b/*'\ncertificate = false\nallow = 'all'\n";
         let tls =
             |more: &str| format!("[[listener]]\naddress = ':1'\ntls = {{ cert = 'c', key = 'k'{more} }}\n");
         // The line of the certificate that nobody asks for.
@@ -459,7 +459,7 @@ mod tests {
             (of_none.to_owned(), None),
             (rule.to_owned(), Some(3)),
             (of_host.to_owned(), Some(3)),
-            (format!("{of_none}{rule}"), Some(6)),
+            (format!("{of_none}{rule}"), Some(7)),
             (format!("{of_host}{of_none}"), Some(3)),
             (format!("{of_host}{rule}"), Some(6)),
             (format!("{}{rule}", tls("")), Some(6)),
