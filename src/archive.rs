@@ -1,6 +1,8 @@
 //! HTTP archives (HAR 1.2), as browsers and `weir fetch --har` write them: requests with their times by phase. Skips bodies, fields
 //! and requests of other schemes than http and https; commands decide what the times mean.
 
+pub(crate) mod civil;
+
 use crate::failure::Failure;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
