@@ -231,10 +231,7 @@ fn a_page_that_is_never_loaded_ends_with_the_time_and_leaves_its_requests() {
     fake.fails(
         &["--timeout", "300ms"],
         1,
-        &[
-            "not loaded within 300ms, 1 requests were outstanding",
-            "--timeout",
-        ],
+        &["not loaded within 300ms (outstanding requests: 1)", "--timeout"],
     );
     let archive: Value = serde_json::from_str(&fake.read("visit.har")).expect("JSON");
     assert_eq!(
@@ -246,7 +243,10 @@ fn a_page_that_is_never_loaded_ends_with_the_time_and_leaves_its_requests() {
     fake.fails(
         &["--settle", "100ms"],
         0,
-        &["1 requests were outstanding 100ms after", "--settle"],
+        &[
+            "requests outstanding 100ms after the page was loaded: 1",
+            "--settle",
+        ],
     );
 }
 

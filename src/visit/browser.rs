@@ -240,16 +240,16 @@ pub(super) fn judged(url: &str, dialog: &Dialog, patience: Patience) -> Result<(
              that can be looked up"
         )),
         Some(Ending::Late(outstanding)) => failed(format!(
-            "was not loaded within {}, {outstanding} requests were outstanding; the archive has the requests until then. Allow \
-             more time with --timeout",
+            "was not loaded within {} (outstanding requests: {outstanding}); the archive has the requests until then. Allow more \
+             time with --timeout",
             show_duration(patience.visit)
         )),
         Some(Ending::TooMany) => failed("had more events than Weir keeps; the archive ends there".to_owned()),
         Some(Ending::Interrupted) => failed("was not loaded to its end: interrupted".to_owned()),
         Some(Ending::Busy(outstanding)) => {
             tracing::warn!(
-                "{outstanding} requests were outstanding {} after the page was loaded; the archive has them as unfinished. Wait \
-                 longer with --settle",
+                "requests outstanding {} after the page was loaded: {outstanding}; the archive has them as unfinished. Wait longer \
+                 with --settle",
                 show_duration(patience.settle)
             );
             answered(url, dialog)
