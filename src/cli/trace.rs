@@ -1,6 +1,7 @@
 //! The flags of `weir trace`: packets, connections, output form, and limits of a live
 //! capture may last. Does nothing.
 
+use crate::voice::Voice;
 use clap::{Args, FromArgMatches, ValueEnum};
 use server::config::parse_duration;
 use std::ffi::OsString;
@@ -152,7 +153,9 @@ impl Flags {
     /// # Errors
     /// A word that is none of them.
     pub(crate) fn of(words: Vec<OsString>) -> Result<Flags, clap::Error> {
-        let declaration = Flags::augment_args(clap::Command::new("weir trace").no_binary_name(true));
+        // Flags of every command are among those that exclude others.
+        let declaration = Voice::augment_args(clap::Command::new("weir trace").no_binary_name(true));
+        let declaration = Flags::augment_args(declaration);
         Flags::from_arg_matches(&declaration.try_get_matches_from(words)?)
     }
 }

@@ -2,10 +2,11 @@
 //! Pure: messages and the time come in, commands and a deadline go out. `log` keeps the requests.
 //!
 //! ```text
-//!  Greeting ──version──▶ Opening ──target──▶ Attaching ──session──▶ Loading ──load event──▶ Settling
-//!                                                                     │                        │ nothing outstanding for 500 ms,
-//!                                                                     ▼                        ▼ or the limit of time
-//!                                                  page unreachable, timeout ─────────────▶  Over
+//!  Greeting ──version──▶ Opening ──target──▶ Attaching ──session──▶ Preparing ──all replies──▶ Loading ──load event──▶ Settling
+//!                                                                                                │                        │
+//!                                                                      page unreachable, timeout │   nothing outstanding  │
+//!                                                                                                ▼   for 500 ms, timeout  ▼
+//!                                                                                              Over ◀───────────────────┘
 //! ```
 //! Documents of other sites within the page, and workers, are targets of their own: the browser holds each until its requests are
 //! reported, too.
@@ -40,8 +41,14 @@ enum Stage {
     Greeting,
     Opening,
     Attaching,
+    /// The page is opened only when its events are on: the browser may put it into another process, which reports what the one
+    /// before had confirmed.
+    Preparing,
     Loading,
-    Settling { loaded: Instant, active: Instant },
+    Settling {
+        loaded: Instant,
+        active: Instant,
+    },
     Over(Ending),
 }
 
@@ -169,7 +176,9 @@ impl Dialog {
         }
         let outstanding = self.log.outstanding;
         let ending = match self.stage {
-            Stage::Greeting | Stage::Opening | Stage::Attaching => return Err(Fault::Silent),
+            Stage::Greeting | Stage::Opening | Stage::Attaching | Stage::Preparing => {
+                return Err(Fault::Silent);
+            }
             Stage::Loading => Ending::Late(outstanding),
             Stage::Settling { .. } if outstanding == 0 => Ending::Complete,
             Stage::Settling { .. } => Ending::Busy(outstanding),
@@ -228,10 +237,7 @@ impl Dialog {
                 self.observe(session);
                 self.tell("Page.enable", &json!({}), session);
                 self.tell("Inspector.enable", &json!({}), session);
-                let url = json!({ "url": self.url });
-                self.tell("Page.navigate", &url, session);
-                self.stage = Stage::Loading;
-                self.until = now + self.patience.visit;
+                self.stage = Stage::Preparing;
             }
             "Page.navigate" => {
                 let why = text("errorText");
@@ -240,6 +246,14 @@ impl Dialog {
                 }
             }
             _ => {}
+        }
+        let is_waiting = self.asked.values().any(|(_, is_page)| *is_page);
+        if matches!(self.stage, Stage::Preparing) && !is_waiting {
+            let url = json!({ "url": self.url });
+            let session = self.page.clone();
+            self.tell("Page.navigate", &url, session.as_deref());
+            self.stage = Stage::Loading;
+            self.until = now + self.patience.visit;
         }
         Ok(())
     }
@@ -368,13 +382,23 @@ mod tests {
             assert_eq!(methods(&mut dialog), [next]);
         }
         let reply = message(json!({ "id": 3, "result": { "sessionId": "S" } }));
-        dialog.handle(reply, at(100)).expect("a reply");
-        let told = told(&mut dialog);
-        assert_eq!(
-            told.last(),
-            Some(&("Page.navigate".to_owned(), Some("S".to_owned())))
-        );
-        assert!(told.iter().all(|(_, session)| session.as_deref() == Some("S")));
+        dialog.handle(reply, at(60)).expect("a reply");
+        let session = Some("S".to_owned());
+        let prepared = [
+            "Network.enable",
+            "Target.setAutoAttach",
+            "Page.enable",
+            "Inspector.enable",
+        ];
+        let wanted = prepared.map(|method| (method.to_owned(), session.clone()));
+        assert_eq!(told(&mut dialog), wanted);
+        for id in 4..=7 {
+            assert!(told(&mut dialog).is_empty(), "before the reply to {id}");
+            dialog
+                .handle(message(json!({ "id": id, "result": {} })), at(100))
+                .expect("a reply");
+        }
+        assert_eq!(told(&mut dialog), [("Page.navigate".to_owned(), session)]);
         assert_eq!(dialog.product, "Chrome/156");
         dialog
     }

@@ -494,7 +494,7 @@ fn list(html: &mut String, waits: &Waits, all: Option<f64>) {
         let share = all.map_or(String::new(), |all| format!(" ({:.0} %)", took / all * 100.0));
         let _ = write!(
             html,
-            "<i class=\"{class}\"></i><b>{name}</b><span class=\"n\">{} ms{share}</span><span>{meaning}</span>",
+            "<i class=\"{class}\"></i><b>{name}</b><span class=\"n\">{} ms{share}</span><span class=\"m\">{meaning}</span>",
             grouped(*took)
         );
     }
