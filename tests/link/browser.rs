@@ -81,7 +81,8 @@ fn check(lines: &[Value], html: &str) {
     assert_eq!(visits[0]["in_capture"], objects.len(), "{lines:?}");
     let page = &objects[0];
     let waited = |name: &str| page[name].as_f64().expect("a time");
-    assert!(waited("connect_ms") + waited("tls_ms") > 38.0, "{page}");
+    // Chromium may have opened the connection before it made the request, but not much earlier.
+    assert!(waited("connect_ms") + waited("tls_ms") < 1_000.0, "{page}");
     assert!((38.0..120.0).contains(&waited("round_trip_ms")), "{page}");
     for part in [
         "rate=4M rtt=40ms",

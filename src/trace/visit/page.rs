@@ -16,7 +16,7 @@ const STYLE: &str = include_str!("page.css");
 /// Limit on objects that are shown; the page says if there are more.
 const ROWS_MAX: usize = 1_000;
 /// Marks on the time axis.
-const MARKS: u32 = 6;
+const MARKS: u32 = 4;
 
 /// Class, name and meaning of each wait, in the order of [`BEFORE`] and [`AFTER`].
 const WAITS: [(&str, &str, &str); BEFORE.len() + AFTER.len()] = [
