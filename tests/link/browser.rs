@@ -1,5 +1,5 @@
 //! `weir visit` with a real Chromium behind a link, against `weir serve` at its far end: every request that the browser reports is
-//! found in the capture, in cleartext, over TLS and over QUIC. Where there is no Chromium it says `skipped: why` and passes.
+//! found in the capture, in cleartext and over TLS. Where there is no Chromium it says `skipped: why` and passes.
 
 use super::{WEIR, no_links, text, weir};
 use serde_json::Value;

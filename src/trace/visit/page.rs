@@ -153,7 +153,7 @@ impl Joined<'_> {
             }
         }
         let all: f64 = sums.iter().sum();
-        html.push_str("<h2>What the objects waited for</h2>\n");
+        html.push_str("<h2>Waits of all objects</h2>\n");
         if all <= 0.0 {
             html.push_str("<p class=\"soft\">No object took any time.</p>\n");
             return;
