@@ -1,5 +1,7 @@
-//! HTTP archives (HAR 1.2), as browsers and `weir fetch --har` write them: requests with their times by phase. Skips bodies, fields
-//! and requests of other schemes than http and https; commands decide what the times mean.
+//! HTTP archives (HAR 1.2), as browsers, `weir visit` and `weir fetch --har` write them: requests with their times by phase. Skips
+//! bodies, fields and requests of other schemes than http and https; commands decide what the times mean.
+
+pub(crate) mod civil;
 
 use crate::failure::Failure;
 use serde::Deserialize;
@@ -27,6 +29,32 @@ struct File {
 #[derive(Debug, Deserialize)]
 struct Log {
     entries: Vec<Logged>,
+    #[serde(default)]
+    pages: Vec<LoggedPage>,
+    browser: Option<Program>,
+    creator: Option<Program>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Program {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LoggedPage {
+    #[serde(default)]
+    page_timings: PageTimings,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageTimings {
+    on_content_load: Option<f64>,
+    on_load: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,6 +62,8 @@ struct Log {
 struct Logged {
     started_date_time: String,
     request: LoggedRequest,
+    #[serde(default)]
+    response: LoggedResponse,
     timings: Timings,
     #[serde(rename = "serverIPAddress")]
     server: Option<String>,
@@ -46,6 +76,29 @@ struct Logged {
 struct LoggedRequest {
     method: String,
     url: String,
+}
+
+/// Sizes are in bytes, absent or negative if they are not known.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LoggedResponse {
+    status: Option<f64>,
+    http_version: Option<String>,
+    content: LoggedContent,
+    headers_size: Option<f64>,
+    body_size: Option<f64>,
+    /// Of Chromium: head and body as they came.
+    #[serde(rename = "_transferSize")]
+    transfer_size: Option<f64>,
+    /// Of Chromium: why there is no response.
+    #[serde(rename = "_error")]
+    error: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LoggedContent {
+    mime_type: Option<String>,
 }
 
 /// Milliseconds; absent, null or negative if a phase does not apply.
@@ -67,6 +120,18 @@ pub(crate) struct Archive {
     /// The file.
     pub(crate) name: String,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) page: Page,
+}
+
+/// What an archive says of its page.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// The client: name and version.
+    pub(crate) client: String,
+    /// Milliseconds from the start of the page until its document was parsed (DOMContentLoaded).
+    pub(crate) content: Option<f64>,
+    /// Milliseconds until it was loaded with all that it embeds.
+    pub(crate) load: Option<f64>,
 }
 
 /// A request and its response.
@@ -80,6 +145,15 @@ pub(crate) struct Entry {
     /// Address of the server, if it is known.
     pub(crate) server: Option<IpAddr>,
     pub(crate) is_cached: bool,
+    /// Status code; 0 without a response.
+    pub(crate) status: u16,
+    /// Version of HTTP, as the archive spells it.
+    pub(crate) version: String,
+    pub(crate) media: String,
+    /// Bytes of the response as they came, with its head.
+    pub(crate) bytes: Option<u64>,
+    /// Why there is no response, or not all of it.
+    pub(crate) error: Option<String>,
 }
 
 /// Durations of consecutive phases in milliseconds; 0 if a phase does not apply.
@@ -124,6 +198,7 @@ impl Archive {
         // Some programs begin the file with a byte order mark.
         let file: File = serde_json::from_str(text.trim_start_matches('\u{feff}'))
             .map_err(|error| format!("this is no HTTP archive ({error}); {NAMED}"))?;
+        let page = Page::of(&file.log);
         let all = file.log.entries;
         if all.len() > ENTRIES_MAX {
             return Err(format!(
@@ -137,7 +212,7 @@ impl Archive {
             return Err("it has no request over http or https; export one visit".to_owned());
         }
         entries.sort_by(|one, other| one.start.total_cmp(&other.start));
-        Ok(Archive { name, entries })
+        Ok(Archive { name, entries, page })
     }
 
     /// Milliseconds since 1970 of the first request.
@@ -149,6 +224,32 @@ impl Archive {
     pub(crate) fn elapsed(&self) -> f64 {
         let ends = self.entries.iter().map(Entry::end);
         (ends.fold(self.start(), f64::max) - self.start()).max(0.0)
+    }
+}
+
+impl Page {
+    fn of(log: &Log) -> Page {
+        let time = |took: Option<f64>| took.filter(|took| (0.0..=PHASE_MAX).contains(took));
+        let client = log.browser.as_ref().or(log.creator.as_ref());
+        let client = client.map_or(String::new(), |program| {
+            format!("{} {}", program.name, program.version).trim().to_owned()
+        });
+        let first = log.pages.first();
+        let timings = first.map(|page| &page.page_timings);
+        Page {
+            client,
+            content: time(timings.and_then(|timings| timings.on_content_load)),
+            load: time(timings.and_then(|timings| timings.on_load)),
+        }
+    }
+}
+
+impl LoggedResponse {
+    /// Bytes of head and body, if both are known.
+    fn bytes(&self) -> Option<u64> {
+        let known = |size: Option<f64>| size.filter(|size| *size >= 0.0);
+        let parts = || Some(known(self.headers_size)? + known(self.body_size)?);
+        known(self.transfer_size).or_else(parts).map(|size| size as u64)
     }
 }
 
@@ -179,6 +280,11 @@ impl Entry {
             phases: Phases::of(&logged.timings),
             server: server.parse().ok(),
             is_cached: logged.from_cache.is_some(),
+            status: logged.response.status.unwrap_or(0.0) as u16,
+            bytes: logged.response.bytes(),
+            version: logged.response.http_version.unwrap_or_default(),
+            media: logged.response.content.mime_type.unwrap_or_default(),
+            error: logged.response.error.filter(|error| !error.is_empty()),
         }))
     }
 
@@ -243,9 +349,11 @@ mod tests {
     fn phases_are_consecutive_and_in_the_order_of_starts() {
         let archive = parse(
             r#"{"startedDateTime":"2026-11-24T11:11:12.500+01:00","request":{"method":"GET","url":"https://h/b?x#y"},
-                "serverIPAddress":"[::1]","_fromCache":"disk",
+                "serverIPAddress":"[::1]","_fromCache":"disk","response":{"status":200,"httpVersion":"h2",
+                "content":{"mimeType":"text/css"},"headersSize":-1,"bodySize":9,"_transferSize":120.5,"_error":""},
                 "timings":{"blocked":1,"dns":-1,"connect":30,"ssl":20,"send":0.5,"wait":9,"receive":4}},
                {"startedDateTime":"2026-11-24T10:11:12.400Z","request":{"method":"GET","url":"http://h/a"},
+                "response":{"status":-1,"headersSize":20,"bodySize":9,"_error":"net::ERR_FAILED"},
                 "timings":{"wait":5,"receive":1e300,"blocked":null}},
                {"startedDateTime":"","request":{"method":"GET","url":"data:,x"},"timings":{}}"#,
         );
@@ -261,6 +369,26 @@ mod tests {
         assert_eq!((phases.connect, phases.tls, phases.lookup), (10.0, 20.0, 0.0));
         assert_eq!((phases.before(), phases.total()), (31.0, 44.5));
         assert_eq!(archive.elapsed(), 5.0 + PHASE_MAX);
+        assert_eq!(
+            (cached.status, cached.version.as_str(), cached.media.as_str()),
+            (200, "h2", "text/css")
+        );
+        assert_eq!((cached.bytes, cached.error.as_deref()), (Some(120), None));
+        assert_eq!(
+            (plain.bytes, plain.error.as_deref()),
+            (Some(29), Some("net::ERR_FAILED"))
+        );
+        assert_eq!((plain.status, archive.page.load), (0, None));
+    }
+
+    #[test]
+    fn a_page_has_a_client_and_its_times_if_they_are_known() {
+        let text = r#"{"log":{"browser":{"name":"Chromium","version":"156"},"creator":{"name":"weir","version":"1"},
+            "pages":[{"title":"a","pageTimings":{"onContentLoad":-1,"onLoad":20}}],
+            "entries":[{"startedDateTime":"2026-11-24T10:11:12Z","request":{"method":"GET","url":"http://h/"},"timings":{}}]}}"#;
+        let page = Archive::parse(text, "x".to_owned()).expect("an archive").page;
+        assert_eq!(page.client, "Chromium 156");
+        assert_eq!((page.content, page.load), (None, Some(20.0)));
     }
 
     #[test]

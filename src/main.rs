@@ -31,6 +31,7 @@ mod testbed;
 mod tour;
 mod trace;
 mod tune;
+mod visit;
 mod voice;
 
 use std::process::ExitCode;
@@ -42,8 +43,9 @@ fn main() -> ExitCode {
         cli::Command::Serve(flags) => serve::run(&flags, &voice),
         cli::Command::Ctl(flags) => ctl::run(&flags, &voice),
         cli::Command::Adapt { what } => adapt::run(&what, &voice),
-        // The only command that may exit with another program's code.
+        // The only commands that may exit with another program's code.
         cli::Command::Link(flags) => return code(&voice, link::run(&flags, &voice)),
+        cli::Command::Visit(flags) => return code(&voice, visit::run(&flags, &voice)),
         cli::Command::Cache { what } => cache::run(&what, &voice),
         cli::Command::Demo(flags) => tour::run(&flags, &voice),
         cli::Command::Fetch(flags) => fetch::run(&flags, &voice),

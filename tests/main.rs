@@ -1,8 +1,8 @@
 //! The black box: the built binary, used as its users do, in one program, so that all its waits overlap. A module for
 //! each command.
 //!
-//! - `cache`, `convert`, `fetch`, `link`, `model`, `profile`, `reproductions` (`weir lab`), `serve`, `study`, `trace`, `tune`: by
-//!   their names
+//! - `cache`, `convert`, `fetch`, `link`, `model`, `profile`, `reproductions` (`weir lab`), `serve`, `study`, `trace`, `tune`,
+//!   `visit`: by their names
 //! - `workload`: `weir site` and `weir load`
 //! - `secure`: TLS and QUIC in `fetch` and `load`
 //! - `interop`: the public interoperability cases of QUIC, with programs of others
@@ -29,4 +29,5 @@ mod serve;
 mod study;
 mod trace;
 mod tune;
+mod visit;
 mod workload;

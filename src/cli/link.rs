@@ -1,6 +1,6 @@
 //! The flags of `weir link`: the link, TCP settings of its two hosts, the command behind it. Does nothing.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -127,6 +127,17 @@ pub(crate) struct Flags {
     /// Sets a link key for the direction to the command only; may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Link")]
     pub(crate) down: Vec<String>,
+}
+
+impl Flags {
+    /// The flags of these words, which stand behind `weir link`.
+    ///
+    /// # Errors
+    /// A word that is none of them.
+    pub(crate) fn of(words: Vec<OsString>) -> Result<Flags, clap::Error> {
+        let declaration = Flags::augment_args(clap::Command::new("weir link").no_binary_name(true));
+        Flags::from_arg_matches(&declaration.try_get_matches_from(words)?)
+    }
 }
 
 /// The event that starts the near command.

@@ -35,6 +35,7 @@ mod tilde;
 pub(crate) mod together;
 pub(crate) mod trace;
 pub(crate) mod tune;
+pub(crate) mod visit;
 
 use crate::voice::Voice;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -144,6 +145,9 @@ pub(crate) enum Command {
 
     /// Fetches a page and everything it embeds, as a browser would, and reports where the time went
     Fetch(Box<fetch::Flags>),
+
+    /// Visits a page with a real Chromium, and explains each object's time by the packets of an emulated link
+    Visit(Box<visit::Flags>),
 
     /// Records a page with everything it embeds, for `weir serve --replay`
     Record(Box<record::Flags>),

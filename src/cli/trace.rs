@@ -1,8 +1,10 @@
 //! The flags of `weir trace`: packets, connections, output form, and limits of a live
 //! capture may last. Does nothing.
 
-use clap::{Args, ValueEnum};
+use crate::voice::Voice;
+use clap::{Args, FromArgMatches, ValueEnum};
 use server::config::parse_duration;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use units::{Bytes, Duration};
 
@@ -20,6 +22,7 @@ Examples:
   weir trace capture.pcapng --keys keys.log --qlog quic.qlog    QUIC packets for qvis
   weir trace server.pcapng --keys keys.log --compare-qlog client.qlog   what the network did
   weir trace visit.pcapng --keys keys.log --har page.har    what each object of a page waited for
+  weir trace visit.pcapng --har page.har --report visit.html    the same as an HTML page
 
 Reads pcap and pcapng, also compressed with gzip. Understands Ethernet, PPP, LLC, raw IP, loopback
 and Linux cooked frames; VLAN, PPPoE; packets inside IP-in-IP, GRE and VXLAN; IPv4, IPv6 and their
@@ -129,6 +132,11 @@ pub(crate) struct Flags {
     )]
     pub(crate) har: Option<PathBuf>,
 
+    /// Writes the objects of --har as one HTML page: the waterfall, what each object waited for, the connections and the
+    /// findings. The page needs no network
+    #[arg(long, value_name = "FILE", requires = "har", help_heading = "Output")]
+    pub(crate) report: Option<PathBuf>,
+
     /// Limit on connections followed at once. Beyond it, Weir reports one connection early: the one closed longest ago
     /// or, if none is closed, the one silent longest
     #[arg(long, value_name = "N", default_value_t = 32_768, help_heading = "Limits")]
@@ -137,6 +145,19 @@ pub(crate) struct Flags {
     /// Limit on points kept for the pictures of one connection; later points are not drawn
     #[arg(long, value_name = "N", default_value_t = 1 << 20, help_heading = "Limits")]
     pub(crate) points_max: usize,
+}
+
+impl Flags {
+    /// The flags of these words, which stand behind `weir trace`.
+    ///
+    /// # Errors
+    /// A word that is none of them.
+    pub(crate) fn of(words: Vec<OsString>) -> Result<Flags, clap::Error> {
+        // Flags of every command are among those that exclude others.
+        let declaration = Voice::augment_args(clap::Command::new("weir trace").no_binary_name(true));
+        let declaration = Flags::augment_args(declaration);
+        Flags::from_arg_matches(&declaration.try_get_matches_from(words)?)
+    }
 }
 
 /// Table to print as comma-separated values.

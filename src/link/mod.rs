@@ -46,11 +46,18 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
+    let advice = "--proxy LISTEN=TARGET delays and paces bytes, but emulates no packets";
+    behind(flags, &plan, advice).map(ExitCode::from)
+}
+
+/// Runs the command of the flags behind the link, and returns its exit code. `advice` says what to do where links are impossible.
+///
+/// # Errors
+/// As [`run`]; a recording that is incomplete is an error if the command succeeded.
+pub(crate) fn behind(flags: &Flags, plan: &Plan, advice: &str) -> Result<u8, Failure> {
     let (observer, trouble) = observer(flags)?;
-    let link = Link::make(&plan).map_err(|fault| match refused(fault) {
-        Failure::System(why) => Failure::System(format!(
-            "{why}; where links are impossible, --proxy LISTEN=TARGET delays and paces bytes, but emulates no packets"
-        )),
+    let link = Link::make(plan).map_err(|fault| match refused(fault) {
+        Failure::System(why) => Failure::System(format!("{why}; where links are impossible, {advice}")),
         other => other,
     })?;
     for reason in link.reasons() {
@@ -74,7 +81,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
             ("WEIR_LINK".to_owned(), plan.profile.name.clone()),
         ],
     };
-    let outcome = link.run(&plan, &commands, observer).map_err(refused)?;
+    let outcome = link.run(plan, &commands, observer).map_err(refused)?;
     report(&outcome.tally, outcome.took);
     if let Some(path) = &flags.settings {
         let settings = plan.tcp.as_ref().map_or(outcome.settings, stack::settings);
@@ -92,15 +99,18 @@ fn keep(path: &std::path::Path, [near, far]: &[netem::Settings; 2]) -> Result<()
 }
 
 /// The command's exit code; an incomplete recording turns success into an error.
-fn ended(code: u8, trouble: &record::Trouble) -> Result<ExitCode, Failure> {
+fn ended(code: u8, trouble: &record::Trouble) -> Result<u8, Failure> {
     match trouble.take() {
         Some(why) if code == 0 => Err(Failure::System(why)),
-        _ => Ok(ExitCode::from(code)),
+        _ => Ok(code),
     }
 }
 
 /// The link from words and flags; flags override words.
-fn plan(flags: &Flags) -> Result<Plan, Failure> {
+///
+/// # Errors
+/// `Usage` for an invalid link.
+pub(crate) fn plan(flags: &Flags) -> Result<Plan, Failure> {
     let limits = link::Limits::default();
     let (profile, beside) = words::read(flags, &limits)?;
     let words::Beside { hosts, udp } = beside;

@@ -52,7 +52,7 @@ pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Fa
     let outcome = proxy.run(plan, &commands, observer).map_err(refused)?;
     tracing::debug!("pieces of a proxy, not packets:");
     report(&outcome.tally, outcome.took);
-    ended(outcome.code, &trouble)
+    ended(outcome.code, &trouble).map(ExitCode::from)
 }
 
 /// The addresses that a name resolves to, at least one.

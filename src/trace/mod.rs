@@ -21,12 +21,14 @@ mod words;
 
 use crate::cli::trace::{Flags, Sheet};
 use crate::failure::Failure;
+use crate::output;
 use crate::voice::Voice;
 use ::trace::{Analyzer, ConnectionId, Fault, Filter, Frames, Limits, Options, ReadError, Thresholds};
 use compared::Compared;
 use qlog::{Qlog, Vantage};
 use report::Report;
 use std::io;
+use std::path::Path;
 use visit::Visit;
 
 /// Runs the command.
@@ -36,6 +38,49 @@ use visit::Visit;
 /// part), `System` if the system refuses something.
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
     voice.listen();
+    told(flags, voice, None)
+}
+
+/// Reports a visit: the text has only what concerns its objects. `flags` names the capture and the archive, `page` is the page's
+/// URL, and `link` the link that it came over.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn visited(flags: &Flags, page: &str, link: &str, voice: &Voice) -> Result<(), Failure> {
+    told(flags, voice, Some(Subject { page, link }))
+}
+
+/// Reports a visit without a capture: the browser's own times. `report` is the file for the HTML page.
+///
+/// # Errors
+/// `Usage` if the archive cannot be read, `System` if the report cannot be written.
+pub(crate) fn unobserved(
+    archive: &Path,
+    page: &str,
+    report: Option<&Path>,
+    voice: &Voice,
+) -> Result<(), Failure> {
+    let mut visit = Visit::read(archive)?;
+    visit.is_observed = false;
+    visit.concerns(&Subject { page, link: "" });
+    let joined = visit.joined(0);
+    if let Some(path) = report {
+        visit::write(path, &joined.page())?;
+    }
+    match voice.json {
+        true => output::print(&joined.json().concat()),
+        false if voice.reports() => output::print(joined.text().trim_start()),
+        false => Ok(()),
+    }
+}
+
+/// A visit that another command made.
+struct Subject<'a> {
+    page: &'a str,
+    link: &'a str,
+}
+
+fn told(flags: &Flags, voice: &Voice, subject: Option<Subject<'_>>) -> Result<(), Failure> {
     possible(flags)?;
     if let Some(directory) = &flags.plot {
         plot::prepare(directory)?;
@@ -45,8 +90,15 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         .map(|path| Qlog::create(path, Vantage::Network, "name one connection with --connection"))
         .transpose()?;
     let compared = flags.compare_qlog.as_deref().map(Compared::read).transpose()?;
-    let visit = flags.har.as_deref().map(Visit::read).transpose()?;
+    let mut visit = flags.har.as_deref().map(Visit::read).transpose()?;
+    if let (Some(visit), Some(subject)) = (&mut visit, &subject) {
+        visit.concerns(subject);
+    }
+    let is_visit = subject.is_some();
     let mut report = Report::new(flags, voice, qlog, compared, visit);
+    if is_visit {
+        report.tell_the_visit_only(voice);
+    }
     let mut analyzer = analyzer(flags, flags.connection);
     let ending = match (&flags.live, &flags.file) {
         (Some(interface), _) => source::live(interface, flags, voice, &mut analyzer, &mut report)?,
@@ -71,6 +123,9 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         qlog.write(summary.start_ns, voice)?;
     }
     let told = report.end(&summary, &series, &ending);
+    if let (Some(path), Some(page)) = (&flags.report, report.take_page()) {
+        visit::write(path, &page)?;
+    }
     if let Some(directory) = &flags.plot {
         let series = source::again(flags, &report, series)?;
         plot::write(directory, &summary, &series, &report, voice)?;

@@ -22,6 +22,10 @@ const ROWS_MAX: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
+    /// As text, what concerns the objects of a visit only.
+    Visit,
+    /// Nothing but files.
+    Silent,
     Json,
     Csv(Sheet),
 }
@@ -81,6 +85,10 @@ pub(super) struct Report {
     compared: Option<Compared>,
     /// The archive of --har.
     visit: Option<Visit>,
+    /// Whether --report wants a page.
+    wants_page: bool,
+    /// The page of --report.
+    page: Option<String>,
 }
 
 impl Report {
@@ -117,14 +125,32 @@ impl Report {
             qlog,
             compared,
             visit,
+            wants_page: flags.report.is_some(),
+            page: None,
         };
         let head = match form {
-            Form::Text => String::new(),
+            Form::Text | Form::Visit | Form::Silent => String::new(),
             Form::Json => lines::head(flags),
             Form::Csv(sheet) => lines::columns(sheet),
         };
         report.put(&head);
         report
+    }
+
+    /// Leaves out of the text what concerns no object of the visit, and all of it if reports are not wanted.
+    pub(super) fn tell_the_visit_only(&mut self, voice: &Voice) {
+        if self.form == Form::Text {
+            self.form = if voice.reports() {
+                Form::Visit
+            } else {
+                Form::Silent
+            };
+        }
+    }
+
+    /// The page for --report, once the report has ended.
+    pub(super) fn take_page(&mut self) -> Option<String> {
+        self.page.take()
     }
 
     fn put(&mut self, text: &str) {
@@ -188,7 +214,7 @@ impl Report {
                     self.put(&row);
                 }
             }
-            Form::Text => {}
+            Form::Text | Form::Visit | Form::Silent => {}
         }
         match event {
             Event::Finding(finding) => self.finding(finding),
@@ -259,7 +285,14 @@ impl Report {
         let compared = compared.map(|log| (log.comparisons(summary.start_ns), log));
         let visit = self.visit.take();
         let joined = visit.as_ref().map(|visit| visit.joined(summary.start_ns));
+        if let Some(joined) = joined.as_ref().filter(|_| self.wants_page) {
+            self.page = Some(joined.page());
+        }
         let last = match self.form {
+            Form::Silent => String::new(),
+            Form::Visit => joined
+                .as_ref()
+                .map_or(String::new(), |joined| joined.text().trim_start().to_owned()),
             Form::Json => {
                 let all = compared.iter().flat_map(|(all, _)| all).map(Comparison::json);
                 let objects = joined.iter().flat_map(Joined::json);

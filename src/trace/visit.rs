@@ -8,10 +8,13 @@
 //! ```
 //! The clocks of browser and capture may differ. Requests that both have once tell by how much.
 
+mod page;
+
+use super::Subject;
 use super::security::printable;
 use crate::archive::{Archive, Entry};
 use crate::failure::Failure;
-use ::trace::{Event, Finding, Kind, Spread, TARGET_MAX, Transaction};
+use ::trace::{Connection, Event, Finding, Kind, Quic, Spread, TARGET_MAX, Transaction};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -22,6 +25,9 @@ use url::Position;
 
 /// Limit on results of the capture that are kept until its end; later ones are counted.
 const RESULTS_MAX: usize = 1 << 16;
+/// Limits on connections and findings that the page lists; the page says if there are more.
+const CONNECTIONS_MAX: usize = 200;
+const FINDINGS_MAX: usize = 1_000;
 /// How far a request of the capture may be outside the time of its entry, in milliseconds.
 const SLACK: f64 = 1_000.0;
 
@@ -59,8 +65,22 @@ pub(super) struct Visit {
     pauses: HashMap<u64, Vec<Pause>>,
     /// By connection.
     routes: HashMap<u64, Route>,
+    /// What the page lists.
+    connections: Vec<Carrier>,
+    findings: Vec<Finding>,
     kept: usize,
     dropped: u64,
+    /// Whether there is a capture.
+    pub(super) is_observed: bool,
+    /// The link of the visit, if another command made it.
+    link: Option<String>,
+}
+
+/// A connection for the page.
+#[derive(Debug)]
+enum Carrier {
+    Tcp(Box<Connection>),
+    Quic(Box<Quic>),
 }
 
 /// A request of the capture; times in milliseconds since the first frame.
@@ -117,6 +137,7 @@ struct Arrivals {
 
 /// The archive beside the capture.
 pub(super) struct Joined<'a> {
+    visit: &'a Visit,
     archive: &'a Archive,
     /// Milliseconds by which the capture's clock is ahead; `None` if no request tells.
     clock: Option<f64>,
@@ -157,9 +178,19 @@ impl Visit {
             requests: Vec::new(),
             pauses: HashMap::new(),
             routes: HashMap::new(),
+            connections: Vec::new(),
+            findings: Vec::new(),
             kept: 0,
             dropped: 0,
+            is_observed: true,
+            link: None,
         }
+    }
+
+    /// Names the visit by its page instead of the file.
+    pub(super) fn concerns(&mut self, subject: &Subject<'_>) {
+        subject.page.clone_into(&mut self.archive.name);
+        self.link = Some(subject.link.to_owned()).filter(|link| !link.is_empty());
     }
 
     /// Takes a result of the capture.
@@ -182,6 +213,9 @@ impl Visit {
                 if let Some(pause) = Pause::of(finding) {
                     self.pauses.entry(finding.connection.0).or_default().push(pause);
                 }
+                if self.findings.len() < FINDINGS_MAX {
+                    self.findings.push(finding.clone());
+                }
             }
             Event::Connection(connection) => {
                 let hello = connection.tls.as_ref().and_then(|tls| tls.client.as_ref());
@@ -191,6 +225,9 @@ impl Visit {
                     round_trip: round_trip(connection.handshake, &connection.from_client.rtt),
                 };
                 self.routes.insert(connection.id.0, route);
+                if self.connections.len() < CONNECTIONS_MAX {
+                    self.connections.push(Carrier::Tcp(connection.clone()));
+                }
             }
             Event::Quic(quic) => {
                 let hello = quic.client_hello.as_ref();
@@ -200,6 +237,9 @@ impl Visit {
                     round_trip: round_trip(quic.handshake, &quic.from_client.rtt),
                 };
                 self.routes.insert(quic.id.0, route);
+                if self.connections.len() < CONNECTIONS_MAX {
+                    self.connections.push(Carrier::Quic(quic.clone()));
+                }
             }
             _ => {}
         }
@@ -208,7 +248,7 @@ impl Visit {
     /// Joins both. `start_ns` is the time of the capture's first frame. Logs a warning if there is nothing to join, or not all.
     pub(super) fn joined(&self, start_ns: u64) -> Joined<'_> {
         let (found, clock) = self.matched(start_ns as f64 / 1e6);
-        if found.iter().all(Option::is_none) {
+        if self.is_observed && found.iter().all(Option::is_none) {
             tracing::warn!(
                 "--har: no request of `{}` is in the capture; capture on the browser's machine during the visit, and for TLS and \
                  QUIC, name the browser's key log with --keys",
@@ -234,6 +274,7 @@ impl Visit {
             after: found.map(|number| self.after(entry, number, &arrivals)),
         });
         Joined {
+            visit: self,
             archive: &self.archive,
             clock,
             objects: objects.collect(),
@@ -533,14 +574,19 @@ impl Joined<'_> {
     /// The table.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
+        let found = match self.visit.is_observed {
+            true => format!("{} of {} in the capture", self.in_capture(), self.objects.len()),
+            false => format!("{}, without a capture", self.objects.len()),
+        };
         let _ = write!(
             out,
-            "\nobjects of `{}`: {} of {} in the capture, {:.1} ms from the first request to the last byte",
+            "\nobjects of `{}`: {found}, {:.1} ms from the first request to the last byte",
             printable(&self.archive.name),
-            self.in_capture(),
-            self.objects.len(),
             self.archive.elapsed()
         );
+        if let Some(load) = self.archive.page.load {
+            let _ = write!(out, ", loaded after {load:.1} ms");
+        }
         if let Some(clock) = self.clock {
             let _ = write!(out, "; clock of the capture {clock:+.1} ms");
         }
@@ -565,6 +611,9 @@ impl Joined<'_> {
             if let Some(after) = after.filter(|after| !after.findings.is_empty()) {
                 let _ = write!(out, " ({})", after.findings.join(", "));
             }
+            if let Some(why) = &object.entry.error {
+                let _ = write!(out, " ({})", printable(why));
+            }
             out.push('\n');
         }
         let (before, after) = self.sums();
@@ -574,6 +623,23 @@ impl Joined<'_> {
         out.push('\n');
         out
     }
+}
+
+/// Writes the page of --report.
+///
+/// # Errors
+/// `System` if the file cannot be written.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a command writes the file it is told to"
+)]
+pub(super) fn write(path: &Path, page: &str) -> Result<(), Failure> {
+    std::fs::write(path, page).map_err(|error| {
+        Failure::System(format!(
+            "cannot write `{}`: {error}; name a file in a writable directory",
+            path.display()
+        ))
+    })
 }
 
 fn add<const N: usize>(sums: &mut [f64; N], times: &[f64; N]) {
@@ -607,7 +673,7 @@ mod tests {
     use super::*;
 
     /// Requests for these targets: start in milliseconds, blocked before, wait.
-    fn visit(entries: &[(&str, u32, f64, f64)]) -> Visit {
+    pub(super) fn visit(entries: &[(&str, u32, f64, f64)]) -> Visit {
         let entry = |(target, at, blocked, wait): &(&str, u32, f64, f64)| {
             format!(
                 r#"{{"startedDateTime":"1970-01-01T00:01:00.{at:03}Z","serverIPAddress":"192.0.2.1",
@@ -629,7 +695,7 @@ mod tests {
         visit
     }
 
-    fn request(connection: u64, target: &str, start: f64, wait: f64, receive: f64) -> Request {
+    pub(super) fn request(connection: u64, target: &str, start: f64, wait: f64, receive: f64) -> Request {
         Request {
             connection,
             index: 0,

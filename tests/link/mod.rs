@@ -7,6 +7,7 @@
     reason = "a black-box test is the outside world: it listens, times and reads files"
 )]
 
+mod browser;
 mod capture;
 mod keys;
 mod proxy;

@@ -105,3 +105,26 @@ fn an_archive_of_another_visit_is_reported_without_a_capture() {
         assert!(text(&output.stderr).contains(said), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_report_is_a_page_that_needs_nothing_else() {
+    let [archive, capture] = visited("visit-report");
+    let page = archive.with_file_name("visit.html");
+    let har = ["trace", show(&capture), "--har", show(&archive)];
+    let output = crate::cli::weir(&[&har[..], &["--report", show(&page)]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("43 of 43 requests in the capture"), "{html}");
+    assert_eq!(html.matches("<details").count(), 43);
+    assert!(
+        html.contains("id=\"connection-1\"") && html.contains("<h3>fast recovery</h3>"),
+        "{html}"
+    );
+    for outside in ["<script", "http-equiv", "src=", "@import", "url("] {
+        assert!(!html.contains(outside), "{outside}: {html}");
+    }
+    // Without an archive there is no visit to report.
+    let output = crate::cli::weir(&["trace", show(&capture), "--report", show(&page)]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--har"), "{}", text(&output.stderr));
+}

@@ -42,7 +42,7 @@ pub use datagrams::{
     send_datagrams,
 };
 pub(crate) use datagrams::{attach_steering, detach_steering};
-pub(crate) use descriptors::take_descriptor;
+pub(crate) use descriptors::{pass_descriptors, take_descriptor};
 pub(crate) use environment::forget_variables;
 pub(crate) use files::cached_pages;
 pub use keeper::{Keeps, own_processes, under_a_keeper};

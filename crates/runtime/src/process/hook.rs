@@ -12,10 +12,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use units::Duration;
 
 /// Bytes of its output that are kept: the last ones, where programs say what was wrong.
-const SAID_MAX: usize = 500;
+pub(super) const SAID_MAX: usize = 500;
 
 /// Reads after its end, of up to 4 KiB: as much as a pipe holds by default (64 KiB), and a few more.
-const WORDS_MAX: usize = 20;
+pub(super) const WORDS_MAX: usize = 20;
 
 /// Why a hook did not do its work.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ fn attend(child: &Child, mut said: PipeReader, kept: &mut Vec<u8>, limit: Durati
 }
 
 /// Reads some of what there is: how much, 0 once there will be no more; `None` if there is nothing now.
-fn take(said: &mut PipeReader, kept: &mut Vec<u8>) -> io::Result<Option<usize>> {
+pub(super) fn take(said: &mut PipeReader, kept: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut some = [0; 4096];
     match said.read(&mut some) {
         Ok(count) => {
@@ -144,7 +144,7 @@ fn take(said: &mut PipeReader, kept: &mut Vec<u8>) -> io::Result<Option<usize>> 
 }
 
 /// Output as one line for a log.
-fn in_a_line(kept: &[u8]) -> String {
+pub(super) fn in_a_line(kept: &[u8]) -> String {
     let text = String::from_utf8_lossy(kept);
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())

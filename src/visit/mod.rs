@@ -1,0 +1,253 @@
+//! `weir visit`: a page in a real Chromium, alone or behind an emulated link. Handles flags and files. `dialog` talks with the
+//! browser, `link` carries and captures packets, and `trace` joins the browser's archive with the capture.
+//!
+//! ```text
+//!  weir visit --link ──▶ link, capture ──▶ weir visit --behind ──▶ browser
+//!       │                     │                     │
+//!       └── report ◀── visit.pcapng, keys.log, visit.har
+//! ```
+
+mod browser;
+mod dialog;
+mod har;
+mod log;
+mod messages;
+
+use crate::cli::visit::Flags;
+use crate::cli::{link as link_flags, trace as trace_flags};
+use crate::failure::Failure;
+use crate::fetch;
+use crate::link;
+use crate::trace;
+use crate::voice::Voice;
+use browser::Start;
+use dialog::Patience;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tempfile::TempDir;
+use units::Duration;
+use url::Url;
+
+/// Time for a browser to start and open an empty page.
+const START: Duration = Duration::from_secs(30);
+
+/// The files of a visit while it is made.
+struct Scratch {
+    har: PathBuf,
+    pcap: PathBuf,
+    keys: PathBuf,
+    profile: PathBuf,
+    /// Removed when this is dropped.
+    _folder: TempDir,
+}
+
+impl Scratch {
+    fn new() -> Result<Scratch, Failure> {
+        let folder = TempDir::with_prefix("weir-visit-").map_err(|error| {
+            Failure::System(format!(
+                "cannot make a folder for the visit: {error}; free some space in $TMPDIR"
+            ))
+        })?;
+        let path = |name: &str| folder.path().join(name);
+        Ok(Scratch {
+            har: path("visit.har"),
+            pcap: path("visit.pcapng"),
+            keys: path("keys.log"),
+            profile: path("profile"),
+            _folder: folder,
+        })
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// `Usage` for an invalid URL, link or browser; `Failed` if the page was not loaded; `Invalid` if the capture is incomplete;
+/// `System` if the system refuses something.
+pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
+    voice.listen();
+    let page = fetch::page(&flags.url)?;
+    let files = [&flags.report, &flags.har, &flags.pcap, &flags.keys];
+    for file in files.into_iter().flatten() {
+        writable(file)?;
+    }
+    let scratch = Scratch::new()?;
+    match &flags.link {
+        Some(link) => over_link(flags, &page, link, &scratch, voice),
+        None => alone(flags, &page, &scratch, voice).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Fails now, not after the visit, if a file cannot be written.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a command writes the file it is told to"
+)]
+fn writable(path: &Path) -> Result<(), Failure> {
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|error| {
+        Failure::Usage(format!(
+            "cannot write `{}`: {error}; name a file in a writable directory",
+            path.display()
+        ))
+    })
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a command writes the file it is told to"
+)]
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        Failure::System(format!(
+            "cannot write `{}`: {error}; free some space or write elsewhere",
+            path.display()
+        ))
+    })
+}
+
+/// Keeps a file of the visit, if it is wanted and there.
+fn keep(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
+    let Some(to) = to.filter(|_| from.exists()) else {
+        return Ok(());
+    };
+    std::fs::copy(from, to).map(drop).map_err(|error| {
+        Failure::System(format!(
+            "cannot write `{}`: {error}; free some space or write elsewhere",
+            to.display()
+        ))
+    })
+}
+
+/// The browser without a link; also the part behind one.
+fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<(), Failure> {
+    let patience = Patience {
+        start: START.min(flags.timeout),
+        visit: flags.timeout,
+        settle: flags.settle,
+    };
+    let start = Start {
+        program: flags.browser.as_deref(),
+        profile: &scratch.profile,
+        keys: &scratch.keys,
+        is_insecure: flags.insecure,
+        arguments: &flags.browser_arg,
+    };
+    let dialog = browser::visit(&start, page.as_str(), patience)?;
+    let log = &dialog.log;
+    if log.left_out > 0 {
+        tracing::warn!(
+            "{} requests were left out: the page made more than {} requests, or longer ones than Weir keeps",
+            log.left_out,
+            log::REQUESTS_MAX
+        );
+    }
+    let archive = har::of(page, log, &dialog.product).to_string();
+    let is_empty = log.exchanges.is_empty();
+    if !is_empty {
+        let har = flags
+            .har
+            .as_ref()
+            .filter(|_| flags.behind)
+            .unwrap_or(&scratch.har);
+        write(har, &archive)?;
+    }
+    keep(&scratch.keys, flags.keys.as_ref())?;
+    let judged = browser::judged(page.as_str(), &dialog, patience);
+    if flags.behind || is_empty {
+        return judged;
+    }
+    keep(&scratch.har, flags.har.as_ref())?;
+    trace::unobserved(&scratch.har, page.as_str(), flags.report.as_deref(), voice)?;
+    judged
+}
+
+/// The browser behind a link, and what its packets explain.
+fn over_link(
+    flags: &Flags,
+    page: &Url,
+    link: &str,
+    scratch: &Scratch,
+    voice: &Voice,
+) -> Result<ExitCode, Failure> {
+    let words = link_words(flags, page, link, scratch, voice)?;
+    let usage = |error: clap::Error| Failure::Usage(format!("the link: {}", error.render()));
+    let behind = link_flags::Flags::of(words).map_err(usage)?;
+    let plan = link::plan(&behind)?;
+    let advice = "visit without --link: the report then has the browser's times only";
+    let code = link::behind(&behind, &plan, advice)?;
+    if !scratch.har.exists() {
+        // The part behind the link has said why.
+        return Ok(ExitCode::from(code.max(1)));
+    }
+    keep(&scratch.har, flags.har.as_ref())?;
+    keep(&scratch.pcap, flags.pcap.as_ref())?;
+    keep(&scratch.keys, flags.keys.as_ref())?;
+    let mut words: Vec<OsString> = vec![
+        scratch.pcap.clone().into(),
+        "--har".into(),
+        scratch.har.clone().into(),
+    ];
+    if scratch.keys.exists() {
+        words.extend(["--keys".into(), scratch.keys.clone().into()]);
+    }
+    if let Some(report) = &flags.report {
+        words.extend(["--report".into(), report.clone().into()]);
+    }
+    let joined = trace_flags::Flags::of(words).map_err(usage)?;
+    trace::visited(&joined, page.as_str(), &plan.profile.name, voice)?;
+    Ok(ExitCode::from(code))
+}
+
+/// The command line of the link.
+fn link_words(
+    flags: &Flags,
+    page: &Url,
+    link: &str,
+    scratch: &Scratch,
+    voice: &Voice,
+) -> Result<Vec<OsString>, Failure> {
+    let own = std::env::current_exe().map_err(|error| {
+        Failure::System(format!(
+            "cannot find this program's own file: {error}; start it by its path"
+        ))
+    })?;
+    let mut words: Vec<OsString> = vec![link.into(), "--pcap".into(), scratch.pcap.clone().into()];
+    if let Some(far) = &flags.far {
+        words.extend(["--far".into(), far.into()]);
+    }
+    if let Some(ready) = &flags.far_ready {
+        words.extend(["--far-ready".into(), ready.into()]);
+    }
+    if let Some(seed) = flags.seed {
+        words.extend(["--seed".into(), seed.to_string().into()]);
+    }
+    words.extend(["--".into(), own.into(), "visit".into(), page.as_str().into()]);
+    words.extend(["--behind".into(), "--har".into(), scratch.har.clone().into()]);
+    words.extend(["--keys".into(), scratch.keys.clone().into()]);
+    if let Some(browser) = &flags.browser {
+        words.extend(["--browser".into(), browser.clone().into()]);
+    }
+    for argument in &flags.browser_arg {
+        let mut word = OsString::from("--browser-arg=");
+        word.push(argument);
+        words.push(word);
+    }
+    if flags.insecure {
+        words.push("--insecure".into());
+    }
+    for (flag, time) in [("--timeout", flags.timeout), ("--settle", flags.settle)] {
+        words.extend([flag.into(), format!("{}ms", time.as_millis()).into()]);
+    }
+    if voice.json {
+        words.push("--json".into());
+    }
+    if !voice.reports() {
+        words.push("-q".into());
+    }
+    if voice.is_detailed() {
+        words.push("-v".into());
+    }
+    Ok(words)
+}
