@@ -399,6 +399,30 @@ fn read_up_to(expression: &str, most: usize, is_loose: bool) -> Result<Read, Str
     })
 }
 
+/// Patterns of those alternatives of an expression that have one, wherever they are: they match a part of its paths.
+pub(crate) fn partly(expression: &str) -> Vec<String> {
+    let mut reader = Reader {
+        rest: expression,
+        groups: 0,
+        most: PATTERNS_MAX,
+        is_loose: false,
+        differs: Vec::new(),
+    };
+    if expression.len() > EXPRESSION_MAX {
+        return Vec::new();
+    }
+    let sequences = reader.alternatives(0).unwrap_or_default();
+    let mut patterns: Vec<String> = Vec::new();
+    for mut parts in sequences.into_iter().filter(|_| reader.rest.is_empty()) {
+        let starts = take_start(&mut parts);
+        let found = starts.and_then(|starts| finish(starts, &mut parts, reader.groups));
+        patterns.extend(found.map(|one| one.pattern));
+    }
+    patterns.sort();
+    patterns.dedup();
+    patterns
+}
+
 /// Whether a sequence has `^`, which is taken out of it.
 ///
 /// # Errors
@@ -779,6 +803,21 @@ mod tests {
             (r"^/a/(\d+)/b c$", &["/a/*"]),
         ] {
             assert_eq!(around(expression), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn alternatives_have_patterns_of_their_own() {
+        for (expression, patterns) in [
+            (
+                r"(^#.*#|\.(bak|sw[op])|~)$",
+                &["*.bak", "*.swo", "*.swp", "*~"][..],
+            ),
+            (r"\.(bak)|\.old$", &["*.old"]),
+            (r"\.(bak", &[]),
+            (r"^/a/.*/b", &[]),
+        ] {
+            assert_eq!(partly(expression), patterns, "{expression}");
         }
     }
 

@@ -50,6 +50,16 @@ pub(super) fn sends_text(block: &Directive) -> bool {
     block.inner().iter().any(is_text)
 }
 
+/// Whether a directive answers a location from files that are none of its own: `try_files` without the path of the request. What is
+/// at the path is not for clients.
+pub(super) fn hides_files(directive: &Directive) -> bool {
+    let Some((last, tried)) = directive.args.split_last() else {
+        return false;
+    };
+    let last = last.split('?').next().unwrap_or(last);
+    directive.name == "try_files" && !tried.iter().any(|text| text.contains('$')) && !last.contains('$')
+}
+
 /// Denies paths that a text answers: the files there, or what an upstream has, are not for clients.
 pub(super) fn deny_in_place_of_text(paths: &[String], site: &mut Site) -> Fate {
     if paths.iter().any(|path| path == "/") {
@@ -66,6 +76,7 @@ fn limit(block: &Directive) -> Option<Limit> {
         "deny" if one.arg(0) != "all" => Some(Limit::Check),
         "auth_basic" | "auth_request" => (one.arg(0) != "off").then_some(Limit::Check),
         "deny" | "internal" => Some(Limit::Refusal),
+        "try_files" => hides_files(one).then_some(Limit::Refusal),
         "return" => refuses(block).then_some(Limit::Refusal),
         "location" => limit(one),
         name if access::is_check(name) => (one.arg(0) != "off").then_some(Limit::Check),
@@ -99,6 +110,15 @@ pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
         None => Vec::new(),
         Some(Limit::Check) if narrow.is_empty() => vec!["/*".to_owned()],
         Some(_) => narrow,
+    }
+}
+
+/// Some of the paths that a location refuses, where its expression has no patterns and none is around it: those of the alternatives
+/// that have one.
+pub(super) fn some_of(location: &Directive, place: &Place) -> Vec<String> {
+    match place.is_expression() && limit(location) == Some(Limit::Refusal) {
+        true => regex::partly(location.args.last().map_or("", |text| text)),
+        false => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 
 /// Expressions for the paths of scripts of PHP, as the manuals of nginx and of applications spell them. Weir splits paths
 /// behind the name of a script by itself.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 17] = [
     r"\.php$",
     r"\.php",
     r"\.php(/|$)",
@@ -23,6 +23,8 @@ const SCRIPTS: [&str; 15] = [
     r"^(.+\.php)(.*)$",
     r"^(.+\.php)(/.*)?$",
     r".*\.php$",
+    r"\.php$|^/update.php",
+    r"\.php$|^/update\.php",
     r"^/.+\.php(/|$)",
 ];
 
