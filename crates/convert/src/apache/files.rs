@@ -346,6 +346,25 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
         "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => {
             redirect(directive, name, site)
         }
+        "wsgiscriptalias" | "wsgiscriptaliasmatch" => {
+            // Files at its path are the application's own.
+            let around = match name.ends_with("match") {
+                true => regex::around(arg),
+                false => pattern(&format!("{}/*", arg.trim_end_matches('/')))
+                    .into_iter()
+                    .collect(),
+            };
+            let paths = if around.is_empty() {
+                vec!["/*".to_owned()]
+            } else {
+                around
+            };
+            site.access.extend(paths.iter().map(|path| Access::nobody(path)));
+            Fate::missing(format!(
+                "Weir runs no programs; put an HTTP server before the application; the result denies `{}`",
+                paths.join("`, `")
+            ))
+        }
         "alias" | "scriptalias" | "aliasmatch" | "scriptaliasmatch" => {
             if name.starts_with("script") {
                 site.access

@@ -809,7 +809,57 @@ fn files_that_no_path_names_are_not_sent() {
 
 #[test]
 fn a_lost_location_that_admits_all_is_not_open() {
-    let found = nginx("location ~* ^/.well-known/ { allow all; }");
+    let found = nginx("location ~* ^/[a-z]+/pub$ { allow all; }");
     let words = |line| -> Vec<&str> { fates(&found, line).iter().map(|fate| fate.word()).collect() };
     assert_eq!(words(2), ["missing", "missing"], "{:?}", found.report);
+}
+
+#[test]
+fn a_dot_without_a_backslash_narrows_no_limit() {
+    let found = nginx("location ~ ^/favicon.ico$ { expires 1d; }\nlocation ~ ^/secret.yml$ { deny all; }");
+    check_fates(
+        &found,
+        &[
+            (2, "changed", "a dot in Weir's rule"),
+            (3, "missing", "the result denies"),
+        ],
+    );
+    for line in [
+        "[[header-rule]]\npath = \"/favicon.ico\"\n",
+        // In nginx, `/secret-yml` is refused, too.
+        "[[access]]\npath = \"/secret*yml\"\ndeny = [\"all\"]\n",
+    ] {
+        assert!(found.toml.contains(line), "{line}: {}", found.toml);
+    }
+}
+
+#[test]
+fn files_are_no_answer_in_place_of_an_application() {
+    for (found, line, path) in [
+        (
+            apache("WSGIScriptAlias / /srv/www/app.py\n<Location />\nRequire ip 10.0.0.0/8\n</Location>"),
+            4,
+            "/*",
+        ),
+        (apache("WSGIScriptAlias /app /srv/www/app.py"), 4, "/app/*"),
+        (
+            apache("WSGIScriptAliasMatch ^/v[0-9]+/ /srv/www/app.py"),
+            4,
+            "/v*",
+        ),
+        (
+            nginx("location /run/ { content_by_lua_file run.lua; }"),
+            2,
+            "/run/*",
+        ),
+        (nginx("location /run/ { js_content main.run; }"), 2, "/run/*"),
+    ] {
+        let first = found.toml.split("[[access]]\n").nth(1).unwrap_or_default();
+        assert!(
+            first.starts_with(&format!("path = \"{path}\"\ndeny = [\"all\"]\n")),
+            "{path}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(line, "missing", "the result denies")]);
+    }
 }

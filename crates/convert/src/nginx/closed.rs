@@ -7,6 +7,7 @@
 
 use super::access;
 use super::place::Place;
+use super::plain::UNREAD;
 use crate::access::Access;
 use crate::condition::{self, Compared};
 use crate::directive::Directive;
@@ -50,6 +51,11 @@ pub(super) fn sends_text(block: &Directive) -> bool {
     block.inner().iter().any(is_text)
 }
 
+/// Whether a directive answers a location with code, which Weir does not run.
+pub(super) fn runs_code(name: &str) -> bool {
+    name.starts_with("content_by_lua") || matches!(name, "js_content" | "perl")
+}
+
 /// Whether a directive answers a location from files that are none of its own: `try_files` without the path of the request. What is
 /// at the path is not for clients.
 pub(super) fn hides_files(directive: &Directive) -> bool {
@@ -90,6 +96,12 @@ fn limit(block: &Directive) -> Option<Limit> {
     }
 }
 
+/// Whether a location refuses some clients or requests, sends a text, or may do so by what the converter does not see.
+pub(super) fn limits(location: &Directive) -> bool {
+    let is_unseen = |one: &Directive| matches!(one.name.as_str(), "if" | "limit_except" | UNREAD);
+    limit(location).is_some() || sends_text(location) || location.inner().iter().any(is_unseen)
+}
+
 /// The paths to deny in place of a location without patterns. Empty: it limits nothing, passes nothing on and sends no text, or only a
 /// pattern for the whole site covers its paths.
 pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
@@ -103,7 +115,7 @@ pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
             wider.find(|path| path.len() > "/*".len()).into_iter().collect()
         }
     };
-    let passes_on = |one: &Directive| one.name.ends_with("_pass");
+    let passes_on = |one: &Directive| one.name.ends_with("_pass") || runs_code(&one.name);
     match limit(location) {
         // Nobody gets files in place of what an upstream or a text answers.
         None if location.inner().iter().any(passes_on) || sends_text(location) => narrow,

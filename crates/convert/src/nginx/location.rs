@@ -98,6 +98,10 @@ pub(super) fn locations(
     let mut places: Vec<(&Directive, Place)> = blocks
         .map(|directive| {
             let mut place = Place::of(directive);
+            // Of a location that limits access, fewer paths would be limited.
+            if !closed::limits(directive) {
+                place.take_dots(directive);
+            }
             place.stay_within(outer);
             (directive, place)
         })
@@ -577,6 +581,10 @@ impl<'a> Own<'a> {
                 Fate::missing(format!(
                     "{why}; the result denies these paths, because Weir would send the text of programs"
                 ))
+            }
+            name if closed::runs_code(name) => {
+                site.close(&self.place.patterns);
+                Fate::missing(format!("Weir runs no code for a path; {DENIED}"))
             }
             "add_header" => match level::header(directive) {
                 Ok(line) => {

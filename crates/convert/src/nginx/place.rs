@@ -124,6 +124,19 @@ impl Place {
         place
     }
 
+    /// Takes a `.` without a backslash for a dot, in an expression that has no patterns otherwise.
+    pub(super) fn take_dots(&mut self, location: &Directive) {
+        let text = location.args.last().map_or("", |text| text);
+        if let (true, Ok(read)) = (
+            self.is_expression() && self.patterns.is_empty(),
+            regex::read_dots(text),
+        ) {
+            self.differs.clone_from(&read.differs);
+            self.matches.clone_from(&read.matches);
+            self.patterns = read.patterns();
+        }
+    }
+
     /// Makes a named location that of paths without a file.
     pub(super) fn answer_missing(&mut self, patterns: Vec<String>) {
         self.name = None;
