@@ -8,6 +8,7 @@
 )]
 
 mod closed;
+mod public;
 mod real;
 
 use crate::cli::{WEIR, text, weir};
@@ -324,8 +325,17 @@ fn names_have_values_and_paths_have_other_files() {
         .filter_map(Value::as_str)
         .collect();
     assert_eq!(files, ["$path", "$path/index.html", "$path/index.xml"]);
-    // The virtual host in cleartext with the same names, programs, and a class between two stars.
-    assert_eq!(fates, ["missing 10", "missing 39", "missing 40", "missing 44"]);
+    // The virtual host in cleartext with the same names, programs and their text, and a class between two stars.
+    assert_eq!(
+        fates,
+        [
+            "missing 10",
+            "missing 39",
+            "missing 40",
+            "missing 40",
+            "missing 44"
+        ]
+    );
 }
 
 /// What becomes of this configuration.

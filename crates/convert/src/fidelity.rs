@@ -20,7 +20,16 @@ impl Files for NoFiles {
     }
 }
 
-fn converted(dialect: Dialect, text: &str) -> Conversion {
+/// No included file can be read.
+struct Lost;
+
+impl Files for Lost {
+    fn read(&self, pattern: &str) -> Result<Vec<Text>, String> {
+        Err(format!("cannot read `{pattern}`"))
+    }
+}
+
+pub(crate) fn converted(dialect: Dialect, text: &str) -> Conversion {
     let main = Text {
         name: "site".to_owned(),
         text: text.to_owned(),
@@ -622,4 +631,50 @@ fn tables(site: &str, list: &str) -> Vec<String> {
     let head = format!("[[{list}]]\n");
     let parts = site.split("\n\n").filter_map(|part| part.strip_prefix(&head));
     parts.map(|table| table.trim().replace('\n', "; ")).collect()
+}
+
+#[test]
+fn a_file_that_cannot_be_read_may_limit_access() {
+    for (dialect, text, word) in [
+        (
+            Dialect::Nginx,
+            "server { root /srv/a;\ninclude deny.conf;\n}\n",
+            "open",
+        ),
+        (
+            Dialect::Nginx,
+            "server { root /srv/a; location /a/ {\ninclude deny.conf;\n} }\n",
+            "open",
+        ),
+        (
+            Dialect::Nginx,
+            "server { root /srv/a;\ninclude fastcgi_params;\n}\n",
+            "unneeded",
+        ),
+        (
+            Dialect::Nginx,
+            "server { root /srv/a;\ninclude /etc/nginx/mime.types;\n}\n",
+            "unneeded",
+        ),
+        (
+            Dialect::Apache,
+            "DocumentRoot /srv/a\nInclude deny.conf\n",
+            "open",
+        ),
+        // Apache, too, goes on without it.
+        (
+            Dialect::Apache,
+            "DocumentRoot /srv/a\nIncludeOptional deny.conf\n",
+            "missing",
+        ),
+        (Dialect::Caddy, "a.test {\nimport deny.conf\n}\n", "open"),
+    ] {
+        let main = Text {
+            name: "site".to_owned(),
+            text: text.to_owned(),
+        };
+        let found = convert(dialect, &main, &Lost, Some("/srv/www")).expect("a configuration");
+        let words: Vec<&str> = fates(&found, 2).iter().map(|fate| fate.word()).collect();
+        assert_eq!(words, [word], "{text}");
+    }
 }

@@ -1,4 +1,7 @@
-//! Where the text of included files comes from. Decides how many there may be; the caller opens them.
+//! Where the text of included files comes from. Decides how many there may be, and what one that cannot be read means; the caller opens
+//! them.
+
+use crate::fate::Fate;
 
 /// Most files that a configuration may include, each counted as often as it is included.
 pub const INCLUDES_MAX: usize = 1_000;
@@ -23,4 +26,11 @@ pub trait Files {
     /// # Errors
     /// Why a file cannot be read. A pattern that matches no file is an empty list.
     fn read(&self, pattern: &str) -> Result<Vec<Text>, String>;
+}
+
+/// The fate of a directive that includes a file which cannot be read, and why.
+pub(crate) fn unread(why: &str) -> Fate {
+    Fate::open(format!(
+        "{why}; the file may limit access or pass requests on, so convert where it can be read"
+    ))
 }

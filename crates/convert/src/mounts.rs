@@ -1,4 +1,5 @@
-//! The limit on mounts: Weir has one for all sites together. Decides which mounts are left out, and reports them.
+//! Which mounts a result can have: those of folders, and as many as Weir's limit for all sites together. Decides which mounts are
+//! left out, and reports them.
 
 use crate::fate::Fate;
 use crate::model::{MOUNTS_MAX, Server};
@@ -23,4 +24,47 @@ pub(crate) fn bound(server: &mut Server, file: &str, report: &mut Report) {
         left.len()
     );
     report.add(&at, "roots of paths", Fate::missing(why));
+}
+
+/// Why there is no mount for a path and what the configuration has for it, if that has the name of a file.
+pub(crate) fn of_file(path: &str, file: &str) -> Option<String> {
+    let extension = |text: &str| {
+        let name = text.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').map(|(_, extension)| extension.to_owned())
+    };
+    let is_file = extension(path).is_some() && extension(path) == extension(file);
+    is_file.then(|| {
+        format!("a mount of Weir is for a folder, and `{file}` has the name of a file; put the file below the root")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Dialect;
+    use crate::fidelity::converted;
+
+    #[test]
+    fn a_file_has_no_mount() {
+        for (dialect, text) in [
+            (
+                Dialect::Nginx,
+                "server { listen 80; root /srv/a;\nlocation /icon.ico { alias /srv/b/site.ico; }\n}\n",
+            ),
+            (
+                Dialect::Apache,
+                "DocumentRoot /srv/a\nAlias /icon.ico /srv/b/site.ico\n",
+            ),
+        ] {
+            let found = converted(dialect, text);
+            assert!(!found.toml.contains("[[mount]]"), "{}", found.toml);
+            let of_file =
+                |note: &&crate::Note| note.line == 2 && note.fate.why().contains("the name of a file");
+            assert_eq!(
+                found.report.notes().iter().filter(of_file).count(),
+                1,
+                "{:?}",
+                found.report
+            );
+        }
+    }
 }

@@ -25,6 +25,16 @@ const DEPTH_MAX: usize = 8;
 /// Most bytes of an expression that an error quotes.
 const QUOTED_MAX: usize = 60;
 
+/// What patterns may differ in from their expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Differing {
+    Nothing,
+    /// A `.` without a backslash is a dot, so they match fewer paths.
+    Dots,
+    /// A class is a star, too, and a slash at the beginning is that of the path.
+    Much,
+}
+
 /// A part of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
@@ -120,7 +130,15 @@ impl Read {
 /// # Errors
 /// The expression, and the part of it that no few patterns can say.
 pub(crate) fn read(expression: &str) -> Result<Read, String> {
-    read_up_to(expression, PATTERNS_MAX, false).map_err(|why| no_pattern(expression, &why))
+    read_up_to(expression, PATTERNS_MAX, Differing::Nothing).map_err(|why| no_pattern(expression, &why))
+}
+
+/// As [`read`], for what limits nobody: a `.` without a backslash is a dot.
+///
+/// # Errors
+/// As those of [`read`].
+pub(crate) fn read_dots(expression: &str) -> Result<Read, String> {
+    read(expression).or_else(|why| read_up_to(expression, PATTERNS_MAX, Differing::Dots).map_err(|_| why))
 }
 
 /// As [`read`], for redirects: more patterns, and patterns that differ a little from the expression. A `.` alone is a dot,
@@ -130,8 +148,8 @@ pub(crate) fn read(expression: &str) -> Result<Read, String> {
 /// # Errors
 /// As those of [`read`].
 pub(crate) fn read_redirect(expression: &str) -> Result<Read, String> {
-    read_up_to(expression, REDIRECTS_MAX, false)
-        .or_else(|_| read_up_to(expression, REDIRECTS_MAX, true))
+    read_up_to(expression, REDIRECTS_MAX, Differing::Nothing)
+        .or_else(|_| read_up_to(expression, REDIRECTS_MAX, Differing::Much))
         .map_err(|why| no_pattern(expression, &why))
 }
 
@@ -291,7 +309,7 @@ pub(crate) fn read_value(expression: &str) -> Result<Vec<String>, String> {
         rest: expression,
         groups: 0,
         most: PATTERNS_MAX,
-        is_loose: false,
+        differing: Differing::Nothing,
         differs: Vec::new(),
     };
     let mut sequences = reader.alternatives(0).map_err(|why| fail(&why))?;
@@ -358,7 +376,7 @@ pub(crate) fn is_slash_removal(expression: &str, text: &str) -> bool {
         || (matches!(expression, "^(.*)/$" | "^(.+)/$") && matches!(text, "$1" | "/$1"))
 }
 
-fn read_up_to(expression: &str, most: usize, is_loose: bool) -> Result<Read, String> {
+fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Read, String> {
     if expression.len() > EXPRESSION_MAX {
         return Err(format!(
             "it has {} bytes, and the converter reads at most {EXPRESSION_MAX}",
@@ -369,7 +387,7 @@ fn read_up_to(expression: &str, most: usize, is_loose: bool) -> Result<Read, Str
         rest: expression,
         groups: 0,
         most,
-        is_loose,
+        differing,
         differs: Vec::new(),
     };
     let mut sequences = reader.alternatives(0)?;
@@ -384,10 +402,11 @@ fn read_up_to(expression: &str, most: usize, is_loose: bool) -> Result<Read, Str
             parts.iter().find(|part| !part.is_marker()),
             Some(Part::Text(text)) if text.starts_with('/')
         );
-        if !starts && is_loose && begins_at_root {
+        if !starts && differing == Differing::Much && begins_at_root {
             reader.note("the expression matches anywhere in a path, Weir's rule at its beginning");
         }
-        let one = finish(starts || (is_loose && begins_at_root), parts, reader.groups)?;
+        let is_start = starts || (differing == Differing::Much && begins_at_root);
+        let one = finish(is_start, parts, reader.groups)?;
         if known.insert(one.pattern.clone()) {
             matches.push(one);
         }
@@ -397,6 +416,30 @@ fn read_up_to(expression: &str, most: usize, is_loose: bool) -> Result<Read, Str
         matches,
         differs: (!reader.differs.is_empty()).then(|| reader.differs.join("; ")),
     })
+}
+
+/// Patterns of those alternatives of an expression that have one, wherever they are: they match a part of its paths.
+pub(crate) fn partly(expression: &str) -> Vec<String> {
+    let mut reader = Reader {
+        rest: expression,
+        groups: 0,
+        most: PATTERNS_MAX,
+        differing: Differing::Nothing,
+        differs: Vec::new(),
+    };
+    if expression.len() > EXPRESSION_MAX {
+        return Vec::new();
+    }
+    let sequences = reader.alternatives(0).unwrap_or_default();
+    let mut patterns: Vec<String> = Vec::new();
+    for mut parts in sequences.into_iter().filter(|_| reader.rest.is_empty()) {
+        let starts = take_start(&mut parts);
+        let found = starts.and_then(|starts| finish(starts, &mut parts, reader.groups));
+        patterns.extend(found.map(|one| one.pattern));
+    }
+    patterns.sort();
+    patterns.dedup();
+    patterns
 }
 
 /// Whether a sequence has `^`, which is taken out of it.
@@ -516,8 +559,7 @@ struct Reader<'t> {
     groups: usize,
     /// Most sequences.
     most: usize,
-    /// Whether patterns may differ a little from the expression.
-    is_loose: bool,
+    differing: Differing,
     differs: Vec<&'static str>,
 }
 
@@ -642,7 +684,7 @@ impl Reader<'_> {
                 Some(escaped) if !escaped.is_ascii_alphanumeric() => escaped,
                 _ => return Err(refused),
             },
-            '.' if self.is_loose => {
+            '.' if self.differing != Differing::Nothing => {
                 self.note("a `.` without a backslash is a dot in Weir's rule");
                 c
             }
@@ -694,7 +736,7 @@ impl Reader<'_> {
             .and_then(|rest| rest.split_once('}'))
             .map(|(_, rest)| rest);
         if let Some(rest) = repeated.or(counted) {
-            if !self.is_loose {
+            if self.differing != Differing::Much {
                 return Err(format!("the class `{quoted}` repeats"));
             }
             self.note("a class of characters is a `*` in Weir's rule, which matches any text");
@@ -779,6 +821,39 @@ mod tests {
             (r"^/a/(\d+)/b c$", &["/a/*"]),
         ] {
             assert_eq!(around(expression), expected, "{expression}");
+        }
+    }
+
+    #[test]
+    fn dots_without_a_backslash_are_dots() {
+        for (expression, patterns) in [
+            (r"^/favicon.ico$", Some(&["/favicon.ico"][..])),
+            (r"^/.well-known/", Some(&["/.well-known/*"])),
+            // Classes and what is no beginning stay as they are.
+            (r"^/a.b/[a-z]+/c", None),
+            (r"/a.b", None),
+        ] {
+            let read = read_dots(expression);
+            assert_eq!(read.is_ok(), patterns.is_some(), "{expression}");
+            if let (Ok(read), Some(patterns)) = (read, patterns) {
+                assert!(read.differs.is_some(), "{expression}");
+                assert_eq!(read.patterns(), patterns, "{expression}");
+            }
+        }
+    }
+
+    #[test]
+    fn alternatives_have_patterns_of_their_own() {
+        for (expression, patterns) in [
+            (
+                r"(^#.*#|\.(bak|sw[op])|~)$",
+                &["*.bak", "*.swo", "*.swp", "*~"][..],
+            ),
+            (r"\.(bak)|\.old$", &["*.old"]),
+            (r"\.(bak", &[]),
+            (r"^/a/.*/b", &[]),
+        ] {
+            assert_eq!(partly(expression), patterns, "{expression}");
         }
     }
 

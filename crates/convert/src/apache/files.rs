@@ -9,7 +9,7 @@ use crate::model::{HeaderRule, Mount, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::upstream::address;
-use crate::value::{NO_PAGE, field, is_page, is_site_path, seconds};
+use crate::value::{NO_PAGE, field, is_page, is_program, is_site_path, seconds};
 
 /// Reads a directive about field lines; `None` for any other.
 pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -> Option<Fate> {
@@ -96,30 +96,43 @@ pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &
             None => Fate::missing("Weir knows no lifetime from the modification time"),
         },
         "expiresbytype" => {
-            let extensions = extensions(directive.arg(0));
+            // Those that the converter knows, and those of `AddType`.
+            let known = extensions(directive.arg(0)).iter().copied();
+            let added = site
+                .types
+                .iter()
+                .filter(|(_, media_type)| media_type == directive.arg(0));
+            let mut paths: Vec<String> = known
+                .chain(added.map(|(extension, _)| extension.as_str()))
+                .map(|extension| format!("*.{extension}"))
+                .collect();
+            paths.sort();
+            paths.dedup();
+            let has_default = site
+                .header
+                .iter()
+                .any(|line| line.starts_with("Cache-Control: max-age="));
+            let lost = |why: &str| {
+                let rest = "; the lifetime of `ExpiresDefault` holds for it in the result";
+                Fate::missing(format!("{why}{}", if has_default { rest } else { "" }))
+            };
             match (
-                lifetime(&directive.args[1..]),
-                extensions.is_empty() || !folder.is_root(),
+                directive.args.get(1..).and_then(lifetime),
+                paths.is_empty() || !folder.is_root(),
             ) {
                 (Some(span), false) => {
-                    let paths: Vec<String> = extensions
-                        .iter()
-                        .map(|extension| format!("*.{extension}"))
-                        .collect();
                     put(format!("Cache-Control: max-age={span}"), &paths, site);
                     Fate::changed("by extension, not by type")
                 }
-                (None, _) => Fate::missing("Weir knows no lifetime from the modification time"),
-                _ => {
-                    Fate::missing("the converter knows no extensions of this type; write a `[[header-rule]]`")
-                }
+                (None, _) => lost("Weir knows no lifetime from the modification time"),
+                _ => lost("the converter knows no extensions of this type; write a `[[header-rule]]`"),
             }
         }
         _ => return None,
     })
 }
 
-/// The lifetime of `"access plus 1 month"` or `A2592000`.
+/// The lifetime of `"access plus 1 month"` or `A2592000`; `"access"` alone is none.
 fn lifetime(args: &[String]) -> Option<u64> {
     let text = args.join(" ").to_ascii_lowercase();
     if let Some(span) = text.strip_prefix('a').and_then(|rest| rest.parse().ok()) {
@@ -146,7 +159,7 @@ fn lifetime(args: &[String]) -> Option<u64> {
         };
         total = total.checked_add(seconds(&format!("{number}{unit}"))?)?;
     }
-    (!words.is_empty()).then_some(total)
+    Some(total)
 }
 
 /// Extensions of the types that sites name.
@@ -182,7 +195,7 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
         "directoryindex" => {
             let (names, others): (Vec<&String>, Vec<&String>) = args
                 .iter()
-                .partition(|name| !name.contains('/') && !name.ends_with(".php"));
+                .partition(|name| !name.contains('/') && !is_program(name));
             if !folder.is_root() {
                 let index: Vec<String> = names.into_iter().cloned().collect();
                 let fate = of_folder(folder, site, |mount| mount.index.clone_from(&index));
@@ -333,6 +346,25 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
         "redirect" | "redirectpermanent" | "redirecttemp" | "redirectmatch" => {
             redirect(directive, name, site)
         }
+        "wsgiscriptalias" | "wsgiscriptaliasmatch" => {
+            // Files at its path are the application's own.
+            let around = match name.ends_with("match") {
+                true => regex::around(arg),
+                false => pattern(&format!("{}/*", arg.trim_end_matches('/')))
+                    .into_iter()
+                    .collect(),
+            };
+            let paths = if around.is_empty() {
+                vec!["/*".to_owned()]
+            } else {
+                around
+            };
+            site.access.extend(paths.iter().map(|path| Access::nobody(path)));
+            Fate::missing(format!(
+                "Weir runs no programs; put an HTTP server before the application; the result denies `{}`",
+                paths.join("`, `")
+            ))
+        }
         "alias" | "scriptalias" | "aliasmatch" | "scriptaliasmatch" => {
             if name.starts_with("script") {
                 site.access
@@ -479,4 +511,46 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
             ..Redirect::default()
         }));
     differs.map_or(Fate::Carried, Fate::changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dialect;
+    use crate::fidelity::converted;
+
+    #[test]
+    fn lifetimes_are_seconds() {
+        for (text, span) in [
+            ("access plus 1 month", Some(2_592_000)),
+            ("now plus 1 day 2 hours", Some(93_600)),
+            ("A60", Some(60)),
+            ("access", Some(0)),
+            ("access plus 0 seconds", Some(0)),
+            ("modification plus 1 day", None),
+            ("M60", None),
+            ("access plus x", None),
+        ] {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            assert_eq!(lifetime(&words), span, "{text}");
+        }
+    }
+
+    #[test]
+    fn types_have_the_extensions_that_the_site_adds() {
+        let text = "AddType application/rss+xml rss feed\nExpiresDefault \"access plus 1 year\"\n\
+                    ExpiresByType text/html \"access\"\nExpiresByType application/rss+xml \"access plus 1 hour\"\n\
+                    ExpiresByType text/x-none \"access\"\nExpiresByType text/css\n";
+        let found = converted(Dialect::Apache, text);
+        for (extension, span) in [("html", 0), ("rss", 3600), ("feed", 3600)] {
+            let rule = format!("path = \"*.{extension}\"\nheader = [\"Cache-Control: max-age={span}\"]\n");
+            assert!(found.toml.contains(&rule), "{extension}: {}", found.toml);
+        }
+        let lost = found
+            .report
+            .notes()
+            .iter()
+            .filter(|note| note.fate.why().contains("`ExpiresDefault` holds"));
+        assert_eq!(lost.map(|note| note.line).collect::<Vec<_>>(), [5, 6]);
+    }
 }

@@ -6,6 +6,7 @@ mod files;
 mod networks;
 mod parse;
 mod plain;
+mod programs;
 mod rewrite;
 mod site;
 mod upstream;
@@ -132,6 +133,18 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         hosts.push(one);
     }
     report.add_readings(readings, site::OUTSIDE);
+    if let Some(sign) = programs::sign(&tree) {
+        // Outside of virtual hosts is no site, but what they inherit. One that redirects all requests sends no files.
+        let answers = |host: &&mut Host| match host.at {
+            None => !is_whole,
+            Some(_) => host.is_secure || host.wishes.lead.is_none(),
+        };
+        let hosts = core::iter::once(&mut top).chain(&mut hosts).filter(answers);
+        let closed = hosts.map(|host| programs::close(&mut host.site));
+        if closed.filter(|is_closed| *is_closed).count() > 0 {
+            programs::note(sign, report);
+        }
+    }
     assemble(top, hosts, &listens, &mut server, report);
     Ok(server)
 }
@@ -258,6 +271,9 @@ fn host(
             Fate::Carried
         };
         let fate = match lower(directive).as_str() {
+            "documentroot" if arg.contains("${") => Fate::changed(
+                "Weir's configuration has no variables of the environment; write the folder in place of the name",
+            ),
             "documentroot" if arg.starts_with('/') => Fate::Carried,
             "documentroot" => {
                 Fate::changed("Apache reads the path from its `ServerRoot`, Weir from the folder of its file")

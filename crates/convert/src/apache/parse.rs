@@ -2,13 +2,13 @@
 //! limit access.
 //!
 //! `Define NAME VALUE` replaces `${NAME}` in the lines behind it. Names without a definition stay, as in Apache.
-//! The contents of `<IfModule>`, `<IfDefine>` and `<IfVersion>` are read as if the condition were true, unless it begins
-//! with `!`.
+//! The contents of `<IfModule>` and `<IfDefine>` are read as if the condition were true, unless it begins with `!`.
+//! `<IfVersion>` compares with the latest Apache.
 
 use super::access::is_limit;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::files::{DEPTH_MAX, Files, INCLUDES_MAX, Text};
+use crate::files::{self, DEPTH_MAX, Files, INCLUDES_MAX, Text};
 use crate::report::{At, Report, Unreadable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,16 +60,13 @@ impl Reading<'_> {
                 line: index + 1,
             };
             let mut line = line.trim().to_owned();
-            if line.starts_with('#') {
-                continue;
-            }
             while line.ends_with('\\') {
                 line.pop();
                 let Some((_, next)) = lines.next() else { break };
-                line.push(' ');
-                line.push_str(next.trim());
+                line.push_str(next.trim_end());
             }
-            if line.is_empty() {
+            // A comment goes on behind a backslash, too.
+            if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let line = self.filled(line);
@@ -96,7 +93,7 @@ impl Reading<'_> {
             } else {
                 &line
             };
-            let mut words = words(text).ok_or_else(|| wrong(&at, "a string without an end"))?;
+            let mut words = words(text);
             if words.is_empty() {
                 continue;
             }
@@ -175,19 +172,21 @@ impl Reading<'_> {
     }
 
     fn condition(&mut self, section: &Directive, inner: Vec<Directive>, target: &mut Vec<Directive>) {
-        let fate = match section.arg(0).starts_with('!') {
-            true => Fate::unneeded(PRESENT),
-            false => Fate::Carried,
+        let is_of_version = section.name.eq_ignore_ascii_case("<ifversion");
+        let (is_left_out, why) = match is_of_version {
+            true => (!is_latest(&section.args), LATEST),
+            false => (section.arg(0).starts_with('!'), PRESENT),
         };
-        self.report.add(&section.at, &section.shown(), fate.clone());
-        match fate == Fate::Carried {
-            true => target.extend(inner),
-            false => {
-                let is_of_module = section.name.eq_ignore_ascii_case("<ifmodule");
-                inner
-                    .iter()
-                    .for_each(|one| leave_out(one, is_of_module, self.report));
-            }
+        if !is_left_out {
+            self.report.add(&section.at, &section.shown(), Fate::Carried);
+            target.extend(inner);
+            return;
+        }
+        self.report
+            .add(&section.at, &section.shown(), Fate::unneeded(why));
+        let has_other = is_of_version || section.name.eq_ignore_ascii_case("<ifmodule");
+        for one in &inner {
+            leave_out(one, has_other, why, self.report);
         }
     }
 
@@ -195,8 +194,11 @@ impl Reading<'_> {
         let found = match self.files.read(directive.arg(0)) {
             Ok(found) => found,
             Err(why) => {
-                self.report
-                    .add(&directive.at, &directive.shown(), Fate::missing(why));
+                let fate = match directive.name.eq_ignore_ascii_case("include") {
+                    true => files::unread(&why),
+                    false => Fate::missing(why),
+                };
+                self.report.add(&directive.at, &directive.shown(), fate);
                 return Ok(Vec::new());
             }
         };
@@ -219,15 +221,48 @@ impl Reading<'_> {
 /// Why a section is left out that holds without a module or a definition.
 const PRESENT: &str = "the converter takes modules and definitions for present";
 
-/// Reports a directive of such a section. What limits access is open, unless another module has it in place of the absent one.
-fn leave_out(directive: &Directive, is_of_module: bool, report: &mut Report) {
-    let fate = match !is_of_module && is_limit(directive) {
-        true => Fate::open(PRESENT),
-        false => Fate::unneeded(PRESENT),
+/// Why a section is left out that holds for other versions of Apache.
+const LATEST: &str = "the converter reads the configuration as Apache 2.4 does";
+
+/// The version that `<IfVersion>` compares with: later than every one that a configuration names.
+const VERSION: [u32; 3] = [2, 4, 999];
+
+/// Whether `<IfVersion>` with these words holds for [`VERSION`]. One that the converter cannot read holds.
+fn is_latest(words: &[String]) -> bool {
+    let (operator, version) = match words {
+        [version] => ("=", version.as_str()),
+        [operator, version, ..] => (operator.as_str(), version.as_str()),
+        [] => return true,
+    };
+    let (is_negated, operator) = match operator.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, operator),
+    };
+    let parts: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
+    let Some(parts) = parts else { return true };
+    // Parts that are not named are zero.
+    let named: Vec<u32> = parts.into_iter().chain([0, 0]).take(VERSION.len()).collect();
+    let holds = match operator {
+        "<" => VERSION.as_slice() < named.as_slice(),
+        "<=" => VERSION.as_slice() <= named.as_slice(),
+        ">" => VERSION.as_slice() > named.as_slice(),
+        ">=" => VERSION.as_slice() >= named.as_slice(),
+        "" | "=" | "==" => VERSION.as_slice() == named.as_slice(),
+        _ => return true,
+    };
+    holds != is_negated
+}
+
+/// Reports a directive of a section that is left out. What limits access is open, unless another module or version has it in place
+/// of the absent one.
+fn leave_out(directive: &Directive, has_other: bool, why: &str, report: &mut Report) {
+    let fate = match !has_other && is_limit(directive) {
+        true => Fate::open(why),
+        false => Fate::unneeded(why),
     };
     report.add(&directive.at, &directive.shown(), fate);
     for inner in directive.inner() {
-        leave_out(inner, is_of_module, report);
+        leave_out(inner, has_other, why, report);
     }
 }
 
@@ -244,38 +279,38 @@ fn wrong(at: &At, why: &str) -> Unreadable {
     }
 }
 
-/// The words of a line; `None` if a string has no end.
-fn words(line: &str) -> Option<Vec<String>> {
+/// The words of a line. A string without an end goes on to the end of the line, as in Apache.
+fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
     while let Some(c) = rest.chars().next() {
         if c == '"' || c == '\'' {
             let mut word = String::new();
             let mut chars = rest[1..].char_indices();
-            let mut end = None;
+            let mut end = rest.len();
             while let Some((at, inner)) = chars.next() {
                 match inner {
                     inner if inner == c => {
-                        end = Some(at + 2);
+                        end = at + 2;
                         break;
                     }
                     '\\' => match chars.next() {
                         Some((_, escaped)) if escaped == c => word.push(c),
                         Some((_, other)) => word.extend(['\\', other]),
-                        None => return None,
+                        None => word.push('\\'),
                     },
                     inner => word.push(inner),
                 }
             }
             words.push(word);
-            rest = rest[end?..].trim_start();
+            rest = rest[end..].trim_start();
         } else {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
             words.push(rest[..end].to_owned());
             rest = rest[end..].trim_start();
         }
     }
-    Some(words)
+    words
 }
 
 #[cfg(test)]
@@ -326,5 +361,40 @@ mod tests {
         }
         text.push_str("ServerName ${a}\n");
         assert!(lines(&text)[0].len() <= 2 * LINE_MAX);
+    }
+
+    #[test]
+    fn comments_and_lines_go_on_behind_a_backslash() {
+        let text =
+            "# Of old:\\\n Require all granted\\\n Satisfy any\nOptions \\\n  -Indexes\nServerAdmin a\\\nb\n";
+        assert_eq!(lines(text), ["Options -Indexes", "ServerAdmin ab"]);
+    }
+
+    #[test]
+    fn strings_without_an_end_go_on_to_the_end_of_the_line() {
+        assert_eq!(
+            words("Header set X \"a b"),
+            ["Header", "set", "X", "a b"].map(str::to_owned)
+        );
+        assert_eq!(words("a 'b\\' c\\"), ["a", "b' c\\"].map(str::to_owned));
+    }
+
+    #[test]
+    fn versions_are_those_of_the_latest_apache() {
+        for (condition, is_read) in [
+            (">= 2.4", true),
+            ("> 2.4", true),
+            (">= 2.3.1", true),
+            ("< 2.4", false),
+            ("<= 2.2", false),
+            ("!< 2.4", true),
+            ("!>= 2.4", false),
+            ("2.2.3", false),
+            ("= 2.4.1", false),
+            ("~ /^2\\.4/", true),
+        ] {
+            let text = format!("<IfVersion {condition}>\nDeny from all\n</IfVersion>\n");
+            assert_eq!(!lines(&text).is_empty(), is_read, "{condition}");
+        }
     }
 }

@@ -63,7 +63,8 @@ pub(super) fn fate(name: &str) -> Fate {
             "the unit of Weir's packages sets the user; add `user` if you start Weir as root",
         ),
         (
-            "php_value php_flag php_admin_value php_admin_flag passengerroot passengerapproot wsgiscriptalias wsgidaemonprocess wsgiprocessgroup scriptsock",
+            "php_value php_flag php_admin_value php_admin_flag passengerroot passengerapproot wsgidaemonprocess wsgiprocessgroup wsgiapplicationgroup wsgipassauthorization wsgipythonhome \
+             wsgipythonpath scriptsock",
             "Weir runs no programs; put an HTTP server before the application",
         ),
         (

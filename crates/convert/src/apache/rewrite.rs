@@ -53,6 +53,13 @@ pub(super) fn refuses(rule: &Directive) -> bool {
     })
 }
 
+/// Whether a rule redirects clients.
+pub(super) fn redirects(rule: &Directive) -> bool {
+    has_flag(rule, |flag| {
+        matches!(flag.split('=').next(), Some("R" | "REDIRECT"))
+    })
+}
+
 /// Whether a rule passes programs of PHP to an application.
 pub(super) fn passes_programs(rule: &Directive) -> bool {
     rule.arg(0).contains("php") && has_flag(rule, |flag| matches!(flag, "P" | "PROXY"))
@@ -471,9 +478,11 @@ fn refuse(
     status: u16,
     site: &mut Site,
 ) -> Fate {
-    if conditions.is_empty() && hidden::is_hidden(expression) {
+    // Conditions only narrow it.
+    if hidden::is_hidden(expression) {
         site.presume(rule, &["*".to_owned()], hidden::PASSED_ON);
-        return hidden::fate(expression, false);
+        let leaves_known = conditions.iter().any(|one| one.arg(1).contains("well-known"));
+        return hidden::fate(expression, leaves_known);
     }
     let asked = match condition::read(conditions) {
         Ok(asked) if asked.except.is_empty() => Ok(asked),

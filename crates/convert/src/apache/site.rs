@@ -244,14 +244,8 @@ pub(super) fn alias(directive: &Directive, site: &mut Site) -> Fate {
             "Apache appends the rest of the path to `{folder}` without a slash between them; end both with a slash"
         ));
     }
-    let extension = |text: &str| {
-        let name = text.rsplit('/').next().unwrap_or_default();
-        name.rsplit_once('.').map(|(_, extension)| extension.to_owned())
-    };
-    if extension(path).is_some() && extension(path) == extension(folder) {
-        return Fate::missing(format!(
-            "a mount of Weir is for a folder, and `{folder}` has the name of a file; put the file below the root"
-        ));
+    if let Some(why) = crate::mounts::of_file(path, folder) {
+        return Fate::missing(why);
     }
     let pattern = format!("{}/*", path.trim_end_matches('/'));
     let mounted = pattern.trim_end_matches('*');
@@ -475,7 +469,23 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
             false => denied,
         };
         match denied.is_empty() {
-            true => note_refused(section, &why, cx.report),
+            true => {
+                // Some of the paths are better than none.
+                let some = match (name.as_str(), limits(section)) {
+                    ("<filesmatch", Some(Limit::Refusal)) => within(folder, regex::partly(&as_path(arg))),
+                    ("<locationmatch", Some(Limit::Refusal)) => regex::partly(arg),
+                    _ => Vec::new(),
+                };
+                let why = match some.is_empty() {
+                    true => why,
+                    false => format!(
+                        "{why}; of its paths, the result denies only `{}`",
+                        some.join("`, `")
+                    ),
+                };
+                site.access.extend(some.iter().map(|path| Access::nobody(path)));
+                note_refused(section, &why, cx.report);
+            }
             false => {
                 let why = format!("{why}; the result denies `{}`", denied.join("`, `"));
                 section.note_all(&Fate::missing(why), cx.report);

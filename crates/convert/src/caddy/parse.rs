@@ -2,7 +2,7 @@
 
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::files::{DEPTH_MAX, Files, INCLUDES_MAX, Text};
+use crate::files::{self, DEPTH_MAX, Files, INCLUDES_MAX, Text};
 use crate::report::{At, Report, Unreadable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,15 +53,42 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn file(&mut self, file: &Text, depth: usize) -> Result<(), Unreadable> {
-        let mut lines = Lines::of(file)?;
+        let mut lines = self.lines(file)?;
         while let Some(line) = lines.next() {
             self.top(line, &mut lines, depth)?;
         }
         Ok(())
     }
 
+    /// The lines of a file, with the defaults of variables of the environment in place of these.
+    fn lines(&mut self, file: &Text) -> Result<Lines, Unreadable> {
+        let mut text = String::new();
+        for (index, line) in file.text.split_inclusive('\n').enumerate() {
+            let is_comment = line.trim_start().starts_with('#');
+            let mut rest = line;
+            while let Some((start, variable, default, end)) = defaulted(rest).filter(|_| !is_comment) {
+                let at = At {
+                    file: file.name.as_str().into(),
+                    line: index + 1,
+                };
+                let why =
+                    "the result has the default: Weir's configuration has no variables of the environment";
+                self.report.add(&at, variable, Fate::changed(why));
+                text.push_str(start);
+                text.push_str(default);
+                rest = end;
+            }
+            text.push_str(rest);
+        }
+        Lines::of(&Text {
+            name: file.name.clone(),
+            text,
+        })
+    }
+
     fn top(&mut self, line: Line, lines: &mut Lines, depth: usize) -> Result<(), Unreadable> {
         let at = lines.at(line.number);
+        let mut opens = line.opens();
         let mut words = line.words;
         if words.first().is_some_and(|word| word == "import") {
             for file in self.import(&at, &words[1..], depth)? {
@@ -72,9 +99,9 @@ impl Reading<'_> {
         // Addresses go on in the next line after a comma.
         while words.last().is_some_and(|word| word.ends_with(',')) {
             let Some(next) = lines.next() else { break };
+            opens = next.opens();
             words.extend(next.words);
         }
-        let opens = words.last().is_some_and(|word| word == "{");
         if opens {
             words.pop();
         }
@@ -124,7 +151,7 @@ impl Reading<'_> {
                 Ok(found)
             }
             Err(why) => {
-                self.report.add(at, &shown, Fate::missing(why));
+                self.report.add(at, &shown, files::unread(&why));
                 Ok(Vec::new())
             }
         }
@@ -153,7 +180,7 @@ impl Reading<'_> {
                         let found = self.import(&directive.at, &directive.args, depth)?;
                         let mut inner = Vec::new();
                         for file in &found {
-                            inner.extend(Lines::of(file)?.rest()?);
+                            inner.extend(self.lines(file)?.rest()?);
                         }
                         inner
                     }
@@ -176,6 +203,20 @@ impl Reading<'_> {
             all.push(directive);
         }
         Ok(all)
+    }
+}
+
+/// The first `{$NAME:DEFAULT}` of a line: what is before it, itself, its default, and what is behind it.
+fn defaulted(line: &str) -> Option<(&str, &str, &str, &str)> {
+    let mut from = 0;
+    loop {
+        let start = from + line.get(from..)?.find("{$")?;
+        let end = start + line[start..].find('}')?;
+        let inside = &line[start + "{$".len()..end];
+        if let Some((_, default)) = inside.split_once(':') {
+            return Some((&line[..start], &line[start..=end], default, &line[end + 1..]));
+        }
+        from = end;
     }
 }
 
@@ -250,6 +291,20 @@ fn wrong(at: &At, why: &str) -> Unreadable {
 struct Line {
     number: usize,
     words: Vec<String>,
+    /// Whether the last word has no quotes: only such a brace opens or closes a block.
+    is_bare: bool,
+}
+
+impl Line {
+    /// Whether the line ends with the brace of a block.
+    fn opens(&self) -> bool {
+        self.is_bare && self.words.last().is_some_and(|word| word == "{")
+    }
+
+    /// Whether the line is the brace that closes a block.
+    fn closes(&self) -> bool {
+        self.is_bare && self.words == ["}"]
+    }
 }
 
 /// The lines of a file that have words.
@@ -263,6 +318,7 @@ impl Lines {
         let name: Arc<str> = file.name.as_str().into();
         let mut lines = Vec::new();
         let mut words: Vec<String> = Vec::new();
+        let mut is_bare = true;
         let (mut number, mut began) = (1, 1);
         let mut rest = file.text.trim_start_matches('\u{feff}');
         let fail = |line, why: &str| Unreadable {
@@ -277,6 +333,7 @@ impl Lines {
                         lines.push(Line {
                             number: began,
                             words: std::mem::take(&mut words),
+                            is_bare,
                         });
                     }
                     number += 1;
@@ -296,6 +353,7 @@ impl Lines {
                         quoted(&rest[1..], c).ok_or_else(|| fail(number, "a string without an end"))?;
                     number += word.matches('\n').count();
                     words.push(word);
+                    is_bare = false;
                     rest = after;
                 }
                 _ if rest.starts_with("<<") => {
@@ -315,6 +373,7 @@ impl Lines {
                         let trimmed = line.trim_start();
                         if let Some(more) = trimmed.strip_prefix(&*mark) {
                             words.push(text.join("\n"));
+                            is_bare = !more.trim().is_empty();
                             words.extend(more.split_whitespace().map(str::to_owned));
                             break;
                         }
@@ -323,6 +382,7 @@ impl Lines {
                     lines.push(Line {
                         number: began,
                         words: std::mem::take(&mut words),
+                        is_bare,
                     });
                     number += 1;
                     began = number;
@@ -331,12 +391,17 @@ impl Lines {
                 _ => {
                     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
                     words.push(rest[..end].to_owned());
+                    is_bare = true;
                     rest = &rest[end..];
                 }
             }
         }
         if !words.is_empty() {
-            lines.push(Line { number: began, words });
+            lines.push(Line {
+                number: began,
+                words,
+                is_bare,
+            });
         }
         Ok(Lines {
             file: name,
@@ -365,7 +430,7 @@ impl Lines {
         let mut last = 1;
         while let Some(line) = self.next() {
             last = line.number;
-            if line.words == ["}"] {
+            if line.closes() {
                 return Ok(all);
             }
             all.push(self.directive(line, depth)?);
@@ -377,7 +442,7 @@ impl Lines {
     fn rest(&mut self) -> Result<Vec<Directive>, Unreadable> {
         let mut all = Vec::new();
         while let Some(line) = self.next() {
-            if line.words == ["}"] {
+            if line.closes() {
                 return Err(self.wrong(line.number, "a `}` without its `{`"));
             }
             all.push(self.directive(line, 0)?);
@@ -390,8 +455,9 @@ impl Lines {
             return Err(self.wrong(line.number, &format!("more than {DEPTH_MAX} levels of blocks")));
         }
         let at = self.at(line.number);
+        let opens = line.opens();
         let mut words = line.words;
-        let block = match words.last().is_some_and(|word| word == "{") {
+        let block = match opens {
             true => {
                 words.pop();
                 Some(self.block(depth + 1)?)
@@ -426,4 +492,49 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dialect;
+    use crate::fidelity::converted;
+
+    #[test]
+    fn variables_have_their_defaults() {
+        for (line, found) in [
+            ("{$A:a.test} {", Some(("", "{$A:a.test}", "a.test", " {"))),
+            ("x {$A} y:{$B:1}", Some(("x {$A} y:", "{$B:1}", "1", ""))),
+            ("{$A:}", Some(("", "{$A:}", "", ""))),
+            ("{$A} {$B", None),
+            ("{header.A:b}", None),
+        ] {
+            assert_eq!(defaulted(line), found, "{line}");
+        }
+        let text =
+            "# {$NAME:b.example.org}\n{$NAME:a.example.org} {\n\troot * {$ROOT:/srv/a}\n\tfile_server\n}\n";
+        let found = converted(Dialect::Caddy, text);
+        assert!(
+            found.toml.contains("\"a.example.org\"") && found.toml.contains("root = \"/srv/a\""),
+            "{}",
+            found.toml
+        );
+        let notes = found
+            .report
+            .notes()
+            .iter()
+            .filter(|note| note.fate.why().contains("the default"));
+        assert_eq!(notes.map(|note| note.line).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
+    fn braces_in_quotes_are_words() {
+        let text =
+            "a.test {\n\theader X-Open \"{\"\n\theader X-Close `}`\n\troot * /srv/a\n\tfile_server\n}\n";
+        let found = converted(Dialect::Caddy, text);
+        assert!(found.toml.contains("X-Close: }\""), "{}", found.toml);
+        let lines = found.report.notes().iter().map(|note| note.line);
+        assert_eq!(lines.max(), Some(5), "{:?}", found.report);
+        assert!(found.toml.contains("root = \"/srv/a\""), "{}", found.toml);
+    }
 }

@@ -1,7 +1,7 @@
 //! Tests about scripts of PHP: their application and front controller, and what happens to those without one.
 
-use super::{converted, fates};
-use crate::{Conversion, Dialect, Fate};
+use super::{Lost, converted, fates};
+use crate::{Conversion, Dialect, Fate, Text, convert};
 
 /// The lines of the rule for scripts, with the tables behind it.
 fn scripts(found: &Conversion) -> &str {
@@ -153,4 +153,32 @@ fn php_of_apache_is_a_handler() {
         "{}",
         found.toml
     );
+}
+
+#[test]
+fn scripts_are_denied_where_a_lost_file_may_pass_them_on() {
+    for (lines, is_closed) in [
+        ("location ~ \\.php$ { include php.conf; }", true),
+        ("location ~ ^/[a-z]+\\.php(/|$) { include php.conf; }", true),
+        ("index index.php;\ninclude php.conf;", true),
+        (
+            "location / { try_files $uri /index.php; }\ninclude php.conf;",
+            true,
+        ),
+        ("include other.conf;", false),
+        ("index index.php;\ninclude fastcgi_params;", false),
+        (
+            "include other.conf;\nindex index.php;\nlocation ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",
+            false,
+        ),
+    ] {
+        let main = Text {
+            name: "site".to_owned(),
+            text: format!("server {{ listen 80; server_name a.test; root /srv/a;\n{lines}\n}}\n"),
+        };
+        let found = convert(Dialect::Nginx, &main, &Lost, None).expect("a configuration");
+        let first = found.toml.split("[[access]]").nth(1);
+        let is_first = first.is_some_and(|rule| rule.starts_with("\npath = \"*.php\"\ndeny = [\"all\"]"));
+        assert_eq!(is_first, is_closed, "{lines}: {}", found.toml);
+    }
 }

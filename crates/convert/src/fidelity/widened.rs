@@ -1,7 +1,7 @@
 //! Tests that nobody gets more than from the original server without a word in the report.
 
 use super::decided::{apache, caddy, decision, nginx};
-use super::{check_fates, converted, rule, site, tables};
+use super::{check_fates, converted, fates, rule, site, tables};
 use crate::Dialect;
 
 /// A user of Caddy's `basic_auth`.
@@ -731,4 +731,135 @@ fn upstreams_for_a_few_clients_are_closed() {
     let found = converted(Dialect::Apache, text);
     assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
     check_fates(&found, &[(4, "missing", "denies the paths of all upstreams")]);
+}
+
+#[test]
+fn alternatives_that_have_patterns_are_denied() {
+    for (dialect, text) in [
+        (
+            Dialect::Apache,
+            "DocumentRoot /srv/a\n<FilesMatch \"(^#.*#|\\.(bak|sql)|~)$\">\nRequire all denied\n</FilesMatch>\n",
+        ),
+        (
+            Dialect::Nginx,
+            "server { listen 80; root /srv/a;\nlocation ~ (^/#.*#.*#|\\.(bak|sql)|~)$ {\ndeny all;\n} }\n",
+        ),
+    ] {
+        let found = converted(dialect, text);
+        for path in ["*.bak", "*.sql", "*~"] {
+            let denied = format!("[[access]]\npath = \"{path}\"\ndeny = [\"all\"]\n");
+            assert!(found.toml.contains(&denied), "{path}: {}", found.toml);
+        }
+        // The first alternative is lost.
+        check_fates(&found, &[(3, "open", "denies only `*.bak`, `*.sql`, `*~`")]);
+    }
+}
+
+#[test]
+fn conditions_of_rules_about_dot_names_only_narrow_them() {
+    let text = "DocumentRoot /srv/a\nRewriteEngine on\nRewriteCond %{REQUEST_URI} !(^|/)\\.well-known/ [NC]\n\
+                RewriteCond %{SCRIPT_FILENAME} -f\nRewriteRule (^|/)\\. - [F]\n";
+    let found = converted(Dialect::Apache, text);
+    check_fates(&found, &[(5, "unneeded", "begin with a dot")]);
+    assert!(
+        fates(&found, 3).iter().all(|fate| fate.word() != "open"),
+        "{:?}",
+        found.report
+    );
+}
+
+#[test]
+fn files_that_no_path_names_are_not_sent() {
+    let check = |line: &str, word: &str, path: Option<&str>| {
+        let found = nginx(&format!("location / {{ try_files $uri =404; }}\n{line}"));
+        let said = fates(&found, 3);
+        let words: Vec<&str> = said.iter().map(|fate| fate.word()).collect();
+        assert!(words.contains(&word), "{line}: {said:?}");
+        let denied = path.map(|path| format!("[[access]]\npath = \"{path}\"\ndeny = [\"all\"]\n"));
+        assert!(
+            denied.is_none_or(|rule| found.toml.contains(&rule)),
+            "{line}: {}",
+            found.toml
+        );
+    };
+    // The front controller has no application here.
+    check(
+        "location ~ ^/vendor/ { try_files none.html /index.php?$args; }",
+        "missing",
+        Some("/vendor/*"),
+    );
+    check(
+        "location /lib/ { try_files /none @app; }",
+        "missing",
+        Some("/lib/*"),
+    );
+    // The expression has no pattern, and some of its alternatives have one.
+    check(
+        "location ~ \\.(inc|sql)$|^/a.*b.*c$ { try_files /none /index.php; }",
+        "open",
+        Some("*.inc"),
+    );
+    // Those that name the path send its file.
+    check(
+        "location /img/ { try_files $uri.webp $uri /index.php; }",
+        "missing",
+        None,
+    );
+}
+
+#[test]
+fn a_lost_location_that_admits_all_is_not_open() {
+    let found = nginx("location ~* ^/[a-z]+/pub$ { allow all; }");
+    let words = |line| -> Vec<&str> { fates(&found, line).iter().map(|fate| fate.word()).collect() };
+    assert_eq!(words(2), ["missing", "missing"], "{:?}", found.report);
+}
+
+#[test]
+fn a_dot_without_a_backslash_narrows_no_limit() {
+    let found = nginx("location ~ ^/favicon.ico$ { expires 1d; }\nlocation ~ ^/secret.yml$ { deny all; }");
+    check_fates(
+        &found,
+        &[
+            (2, "changed", "a dot in Weir's rule"),
+            (3, "missing", "the result denies"),
+        ],
+    );
+    for line in [
+        "[[header-rule]]\npath = \"/favicon.ico\"\n",
+        // In nginx, `/secret-yml` is refused, too.
+        "[[access]]\npath = \"/secret*yml\"\ndeny = [\"all\"]\n",
+    ] {
+        assert!(found.toml.contains(line), "{line}: {}", found.toml);
+    }
+}
+
+#[test]
+fn files_are_no_answer_in_place_of_an_application() {
+    for (found, line, path) in [
+        (
+            apache("WSGIScriptAlias / /srv/www/app.py\n<Location />\nRequire ip 10.0.0.0/8\n</Location>"),
+            4,
+            "/*",
+        ),
+        (apache("WSGIScriptAlias /app /srv/www/app.py"), 4, "/app/*"),
+        (
+            apache("WSGIScriptAliasMatch ^/v[0-9]+/ /srv/www/app.py"),
+            4,
+            "/v*",
+        ),
+        (
+            nginx("location /run/ { content_by_lua_file run.lua; }"),
+            2,
+            "/run/*",
+        ),
+        (nginx("location /run/ { js_content main.run; }"), 2, "/run/*"),
+    ] {
+        let first = found.toml.split("[[access]]\n").nth(1).unwrap_or_default();
+        assert!(
+            first.starts_with(&format!("path = \"{path}\"\ndeny = [\"all\"]\n")),
+            "{path}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(line, "missing", "the result denies")]);
+    }
 }

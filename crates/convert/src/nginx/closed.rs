@@ -7,6 +7,7 @@
 
 use super::access;
 use super::place::Place;
+use super::plain::UNREAD;
 use crate::access::Access;
 use crate::condition::{self, Compared};
 use crate::directive::Directive;
@@ -50,6 +51,21 @@ pub(super) fn sends_text(block: &Directive) -> bool {
     block.inner().iter().any(is_text)
 }
 
+/// Whether a directive answers a location with code, which Weir does not run.
+pub(super) fn runs_code(name: &str) -> bool {
+    name.starts_with("content_by_lua") || matches!(name, "js_content" | "perl")
+}
+
+/// Whether a directive answers a location from files that are none of its own: `try_files` without the path of the request. What is
+/// at the path is not for clients.
+pub(super) fn hides_files(directive: &Directive) -> bool {
+    let Some((last, tried)) = directive.args.split_last() else {
+        return false;
+    };
+    let last = last.split('?').next().unwrap_or(last);
+    directive.name == "try_files" && !tried.iter().any(|text| text.contains('$')) && !last.contains('$')
+}
+
 /// Denies paths that a text answers: the files there, or what an upstream has, are not for clients.
 pub(super) fn deny_in_place_of_text(paths: &[String], site: &mut Site) -> Fate {
     if paths.iter().any(|path| path == "/") {
@@ -66,6 +82,7 @@ fn limit(block: &Directive) -> Option<Limit> {
         "deny" if one.arg(0) != "all" => Some(Limit::Check),
         "auth_basic" | "auth_request" => (one.arg(0) != "off").then_some(Limit::Check),
         "deny" | "internal" => Some(Limit::Refusal),
+        "try_files" => hides_files(one).then_some(Limit::Refusal),
         "return" => refuses(block).then_some(Limit::Refusal),
         "location" => limit(one),
         name if access::is_check(name) => (one.arg(0) != "off").then_some(Limit::Check),
@@ -77,6 +94,12 @@ fn limit(block: &Directive) -> Option<Limit> {
         true => Some(Limit::Check),
         false => Some(strongest),
     }
+}
+
+/// Whether a location refuses some clients or requests, sends a text, or may do so by what the converter does not see.
+pub(super) fn limits(location: &Directive) -> bool {
+    let is_unseen = |one: &Directive| matches!(one.name.as_str(), "if" | "limit_except" | UNREAD);
+    limit(location).is_some() || sends_text(location) || location.inner().iter().any(is_unseen)
 }
 
 /// The paths to deny in place of a location without patterns. Empty: it limits nothing, passes nothing on and sends no text, or only a
@@ -92,13 +115,22 @@ pub(super) fn in_place_of(location: &Directive, place: &Place) -> Vec<String> {
             wider.find(|path| path.len() > "/*".len()).into_iter().collect()
         }
     };
-    let passes_on = |one: &Directive| one.name.ends_with("_pass");
+    let passes_on = |one: &Directive| one.name.ends_with("_pass") || runs_code(&one.name);
     match limit(location) {
         // Nobody gets files in place of what an upstream or a text answers.
         None if location.inner().iter().any(passes_on) || sends_text(location) => narrow,
         None => Vec::new(),
         Some(Limit::Check) if narrow.is_empty() => vec!["/*".to_owned()],
         Some(_) => narrow,
+    }
+}
+
+/// Some of the paths that a location refuses, where its expression has no patterns and none is around it: those of the alternatives
+/// that have one.
+pub(super) fn some_of(location: &Directive, place: &Place) -> Vec<String> {
+    match place.is_expression() && limit(location) == Some(Limit::Refusal) {
+        true => regex::partly(location.args.last().map_or("", |text| text)),
+        false => Vec::new(),
     }
 }
 

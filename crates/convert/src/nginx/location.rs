@@ -99,6 +99,10 @@ pub(super) fn locations(
     let mut places: Vec<(&Directive, Place)> = blocks
         .map(|directive| {
             let mut place = Place::of(directive);
+            // Of a location that limits access, fewer paths would be limited.
+            if !closed::limits(directive) {
+                place.take_dots(directive);
+            }
             place.stay_within(outer);
             (directive, place)
         })
@@ -180,8 +184,9 @@ pub(super) fn locations(
 /// Reports a block, and all in it, as missing.
 pub(super) fn refuse(block: &Directive, why: &str, report: &mut Report) {
     let refuses = block.name == "return" && closed::is_refusal(block.arg(0));
-    let is_limit = plain::limits(&block.name) && block.arg(0) != "off";
-    let fate = match is_limit || refuses {
+    let admits_all = block.name == "allow" && block.arg(0) == "all";
+    let is_limit = plain::limits(&block.name) && block.arg(0) != "off" && !admits_all;
+    let fate = match is_limit || refuses || closed::hides_files(block) {
         true => Fate::open(why),
         false => Fate::missing(why),
     };
@@ -226,7 +231,7 @@ fn location(
             Some(why) => why.clone(),
             None => format!("`{}` is no path pattern of Weir", block.args.join(" ")),
         };
-        if passes_to_fastcgi(block) {
+        if passes_to_fastcgi(block) || may_run_scripts(block) {
             // Which of them the location means is not known, and their text is not for clients.
             site.access.push(Access::nobody("*.php"));
         }
@@ -236,6 +241,15 @@ fn location(
             site.close(&denied);
             block.note_all(&Fate::missing(why), cx.report);
         } else {
+            let some = closed::some_of(block, place);
+            let why = match some.is_empty() {
+                true => why,
+                false => format!(
+                    "{why}; of its paths, the result denies only `{}`",
+                    some.join("`, `")
+                ),
+            };
+            site.access.extend(some.iter().map(|path| Access::nobody(path)));
             refuse(block, &why, cx.report);
             // Files answer in place of a text.
             for one in block.inner().iter().filter(|one| closed::is_text(one)) {
@@ -421,6 +435,12 @@ impl<'a> Own<'a> {
         }
         Some(match directive.name.as_str() {
             "location" => return None,
+            plain::UNREAD if may_run_scripts(block) => {
+                site.close(&self.place.patterns);
+                Fate::missing(format!(
+                    "the file cannot be read, and may pass scripts to an application; {DENIED}"
+                ))
+            }
             "proxy_pass" | "grpc_pass" => {
                 self.pass = Some(directive);
                 return None;
@@ -439,6 +459,10 @@ impl<'a> Own<'a> {
                 Fate::missing(format!(
                     "{why}; the result denies these paths, because Weir would send the text of programs"
                 ))
+            }
+            name if closed::runs_code(name) => {
+                site.close(&self.place.patterns);
+                Fate::missing(format!("Weir runs no code for a path; {DENIED}"))
             }
             "add_header" => match level::header(directive) {
                 Ok(line) => {
@@ -474,7 +498,16 @@ impl<'a> Own<'a> {
                     true => vec!["*".to_owned()],
                     false => self.place.patterns.clone(),
                 };
-                try_files(directive, &paths, self.siblings, site)
+                match try_files(directive, &paths, self.siblings, site) {
+                    Fate::Missing(why) if closed::hides_files(directive) => match is_everything {
+                        true => Fate::open(why),
+                        false => {
+                            site.close(&self.place.patterns);
+                            Fate::missing(format!("{why}; {DENIED}"))
+                        }
+                    },
+                    fate => fate,
+                }
             }
             "root" | "alias" => self.root.clone().unwrap_or(Fate::Carried),
             "index" | "autoindex" | "error_page" | "types" | "gzip" | "gzip_static" | "default_type"
@@ -745,6 +778,10 @@ impl<'a> Own<'a> {
         if is_same {
             return Fate::Carried;
         }
+        let is_prefix = self.place.patterns.iter().any(|one| one.ends_with('*'));
+        if let Some(why) = crate::mounts::of_file(prefix, &path).filter(|_| is_prefix) {
+            return Fate::missing(why);
+        }
         if prefix.ends_with('/') && !directive.arg(0).ends_with('/') {
             return Fate::missing(format!(
                 "nginx appends the rest of the path to `{path}` without a slash between them; end the alias with a slash"
@@ -758,6 +795,26 @@ impl<'a> Own<'a> {
             }
             Err(why) => Fate::missing(why),
         }
+    }
+}
+
+/// Whether a location is about scripts of PHP, and what is to become of them is in a file that cannot be read.
+fn may_run_scripts(block: &Directive) -> bool {
+    let is_unread = |one: &Directive| one.name == plain::UNREAD;
+    block.args.iter().any(|arg| arg.contains("php")) && block.inner().iter().any(is_unread)
+}
+
+/// Closes the scripts of PHP in a server whose files that cannot be read may pass them to an application.
+pub(super) fn close_scripts(block: &[Directive], site: &mut Site) {
+    const NAMES: [&str; 4] = ["index", "try_files", "error_page", "rewrite"];
+    let is_sign = |one: &Directive| {
+        NAMES.contains(&one.name.as_str()) && one.args.iter().any(|arg| arg.contains(".php"))
+    };
+    let is_about = |one: &Directive| is_sign(one) || one.inner().iter().any(is_sign);
+    let is_unread = block.iter().any(|one| one.name == plain::UNREAD);
+    let is_passed = site.proxies.iter().any(|rule| rule.is_fastcgi);
+    if is_unread && !is_passed && block.iter().any(is_about) {
+        site.access.insert(0, Access::nobody("*.php"));
     }
 }
 

@@ -99,6 +99,10 @@ fn http(block: &[Directive], server: &mut Server, drafts: &mut Vec<Draft>, repor
                 continue;
             }
             "user" | "worker_processes" => of_main(directive, report),
+            // Every example of WebSocket has it, for the field `Connection`.
+            "map" if directive.arg(0) == "$http_upgrade" => {
+                Fate::unneeded("Weir keeps connections, and lets clients switch to WebSocket (`websocket`)")
+            }
             name if name != "types" && directive.block.is_some() && !access::is_check(name) => {
                 location::refuse(
                     directive,
@@ -359,6 +363,7 @@ fn server(
     if level.access.is_said() {
         draft.site.access.push(level.access.rule("/*"));
     }
+    location::close_scripts(block.inner(), &mut draft.site);
     draft.site.fence();
     draft.site.limits.extend(around.limits.of("/*"));
     draft.site.limits.extend(level.limits.of("/*"));

@@ -91,25 +91,34 @@ impl Reading<'_> {
                 }
             }
             match directive.name.as_str() {
-                "include" => all.extend(self.include(&directive, depth)?),
+                "include" => match self.include(&directive, depth)? {
+                    Some(found) => all.extend(found),
+                    // What is in it is not known: the block around decides.
+                    None => all.push(directive),
+                },
                 _ => all.push(directive),
             }
         }
     }
 
-    fn include(&mut self, directive: &Directive, depth: usize) -> Result<Vec<Directive>, Unreadable> {
+    /// The directives of included files; `None`: they cannot be read.
+    fn include(&mut self, directive: &Directive, depth: usize) -> Result<Option<Vec<Directive>>, Unreadable> {
         let pattern = directive.arg(0);
         let shown = directive.shown();
-        if pattern.rsplit('/').next() == Some("mime.types") {
+        let name = pattern.rsplit('/').next().unwrap_or_default();
+        if name == "mime.types" {
             let why = "Weir has a table of media types; `[types]` changes single ones";
             self.report.add(&directive.at, &shown, Fate::unneeded(why));
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let found = match self.files.read(pattern) {
             Ok(found) => found,
             Err(why) => {
-                self.report.add(&directive.at, &shown, Fate::missing(why));
-                return Ok(Vec::new());
+                let Some(fate) = well_known(name, &why) else {
+                    return Ok(None);
+                };
+                self.report.add(&directive.at, &shown, fate);
+                return Ok(Some(Vec::new()));
             }
         };
         self.included += found.len();
@@ -125,7 +134,19 @@ impl Reading<'_> {
         for file in &found {
             all.extend(self.file(file, depth + 1)?);
         }
-        Ok(all)
+        Ok(Some(all))
+    }
+}
+
+/// The fate of a file that cannot be read, if its name says what is in it: those of nginx's packages and of Certbot.
+fn well_known(name: &str, why: &str) -> Option<Fate> {
+    match name {
+        "fastcgi_params" | "fastcgi.conf" => Some(Fate::unneeded("Weir sets the usual parameters itself")),
+        "uwsgi_params" | "scgi_params" | "proxy_params" => Some(Fate::missing(why)),
+        "options-ssl-nginx.conf" => Some(Fate::unneeded(
+            "Weir's TLS settings are safe by default; `crypto` selects others",
+        )),
+        _ => None,
     }
 }
 
@@ -236,7 +257,7 @@ impl Tokens<'_> {
         text
     }
 
-    /// Skips code in another language up to the brace that closes it.
+    /// Skips Lua up to the brace that closes it. Braces in its strings and comments are none.
     fn skip_code(&mut self) -> Result<(), Unreadable> {
         let began = self.line;
         let mut open = 1_usize;
@@ -244,6 +265,16 @@ impl Tokens<'_> {
             match c {
                 '{' => open += 1,
                 '}' => open -= 1,
+                '"' | '\'' => self.skip_string(c),
+                '-' if self.rest.starts_with('-') => {
+                    self.bump();
+                    if !(self.rest.starts_with('[') && self.bump().is_some() && self.skip_long()) {
+                        while self.rest.chars().next().is_some_and(|c| c != '\n') && self.bump().is_some() {}
+                    }
+                }
+                '[' => {
+                    self.skip_long();
+                }
                 _ => {}
             }
             if open == 0 {
@@ -251,5 +282,61 @@ impl Tokens<'_> {
             }
         }
         Err(self.wrong(&format!("the block of line {began} has no `}}`")))
+    }
+
+    /// Skips a string of Lua up to its quote. One without ends with its line.
+    fn skip_string(&mut self, quote: char) {
+        while let Some(c) = self.bump() {
+            match c {
+                '\\' => {
+                    self.bump();
+                }
+                c if c == quote || c == '\n' => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Skips what `[[` or `[==[` begins, behind its first bracket, up to `]]` or `]==]`. False, and nothing skipped: no such text
+    /// begins here.
+    fn skip_long(&mut self) -> bool {
+        let marks = self.rest.bytes().take_while(|b| *b == b'=').count();
+        if !self.rest[marks..].starts_with('[') {
+            return false;
+        }
+        let end = format!("]{}]", "=".repeat(marks));
+        let length = self.rest.find(&end).map_or(self.rest.len(), |at| at + end.len());
+        self.line += self.rest[..length].matches('\n').count();
+        self.rest = &self.rest[length..];
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Dialect;
+    use crate::fidelity::converted;
+
+    #[test]
+    fn braces_in_strings_and_comments_of_lua_are_none() {
+        for code in [
+            "return '}' .. \"{\" .. \"\\\"}\"",
+            "local a = {} -- not this }\nreturn a",
+            "--[[ } \n } ]] return 1",
+            "--[==[ } ]] } ]==] return 1",
+            "local a = [[ } ]] .. [=[ }}\n ]=]\nreturn b[1]",
+        ] {
+            let text = format!(
+                "server {{ listen 80; location /a/ {{ content_by_lua_block {{ {code}\n}} }}\nroot /srv/a; }}\n"
+            );
+            let found = converted(Dialect::Nginx, &text);
+            assert!(found.toml.contains("root = \"/srv/a\""), "{code}: {}", found.toml);
+            let line = text.lines().count();
+            assert!(
+                found.report.notes().iter().any(|note| note.line == line),
+                "{code}: {:?}",
+                found.report
+            );
+        }
     }
 }

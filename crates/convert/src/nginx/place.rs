@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 
 /// Expressions for the paths of scripts of PHP, as the manuals of nginx and of applications spell them. Weir splits paths
 /// behind the name of a script by itself.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 17] = [
     r"\.php$",
     r"\.php",
     r"\.php(/|$)",
@@ -23,6 +23,8 @@ const SCRIPTS: [&str; 15] = [
     r"^(.+\.php)(.*)$",
     r"^(.+\.php)(/.*)?$",
     r".*\.php$",
+    r"\.php$|^/update.php",
+    r"\.php$|^/update\.php",
     r"^/.+\.php(/|$)",
 ];
 
@@ -120,6 +122,19 @@ impl Place {
             }
         }
         place
+    }
+
+    /// Takes a `.` without a backslash for a dot, in an expression that has no patterns otherwise.
+    pub(super) fn take_dots(&mut self, location: &Directive) {
+        let text = location.args.last().map_or("", |text| text);
+        if let (true, Ok(read)) = (
+            self.is_expression() && self.patterns.is_empty(),
+            regex::read_dots(text),
+        ) {
+            self.differs.clone_from(&read.differs);
+            self.matches.clone_from(&read.matches);
+            self.patterns = read.patterns();
+        }
     }
 
     /// Makes a named location that of paths without a file.

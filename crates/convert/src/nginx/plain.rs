@@ -1,6 +1,7 @@
 //! Directives of nginx whose fate does not depend on their arguments.
 
 use crate::fate::Fate;
+use crate::files;
 
 const NO_EFFECT: &str = "it has no effect in Weir";
 const TLS: &str = "Weir's TLS settings are safe by default; `crypto` selects others";
@@ -8,10 +9,14 @@ const CACHE: &str = "`[proxy.cache]` has sizes, `disk` and times; the converter 
 const OTHER_PROTOCOL: &str =
     "Weir passes requests on over HTTP and FastCGI only; put an HTTP server before the application";
 
+/// The directive that is left in the tree if the file that it names cannot be read.
+pub(super) const UNREAD: &str = "include";
+
 /// Whether a directive limits access by its name: one of nginx, or of a module that the converter does not know.
 pub(super) fn limits(name: &str) -> bool {
     let starts = ["auth_", "access_by_", "modsecurity", "waf", "SecRules"];
-    matches!(name, "allow" | "deny" | "internal") || starts.iter().any(|start| name.starts_with(start))
+    matches!(name, "allow" | "deny" | "internal" | UNREAD)
+        || starts.iter().any(|start| name.starts_with(start))
 }
 
 /// The fate of a directive that the converter does not know.
@@ -221,6 +226,9 @@ const PLAIN: &[(&str, bool, &str)] = &[
 
 /// The fate of a directive by its name. `None`: it needs more than its name.
 pub(super) fn fate(name: &str) -> Option<Fate> {
+    if name == UNREAD {
+        return Some(files::unread("the file cannot be read"));
+    }
     if let Some((_, is_unneeded, why)) = PLAIN
         .iter()
         .find(|(names, ..)| names.split_whitespace().any(|known| known == name))
