@@ -721,7 +721,7 @@ mod tests {
 
     #[test]
     fn responses_during_a_wait_are_found_by_time_and_kept_in_the_order_of_the_capture() {
-        let mut visit = visit(&[]);
+        let mut visit = visit(&[("/own", 0, 0.0, 30.0)]);
         visit.requests = vec![
             request(1, "/late", 0.0, 40.0, 10.0),
             request(1, "/long", 0.0, 5.0, 100.0),
