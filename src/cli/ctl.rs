@@ -25,7 +25,7 @@ Examples:
 
 Users with write permission on the socket's file may send commands: at first only its owner; chmod
 or chgrp admit others. The admin listener takes commands if its table has `control = true`; clients
-need its token, or a certificate.";
+need its token or a client certificate.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]

@@ -27,7 +27,7 @@ Behind a link, this machine is 198.18.0.1 (see weir link --help). Weir never rea
 the browser. If Weir runs as root, Chromium runs without its sandbox: visit only pages you trust.
 
 Exit codes: 0 the page was loaded; 1 it was not, or the server answered with an error; 2 usage, no
-browser, or no such link; 3 the capture is incomplete; 4 the system refused. See also docs/visit.md.";
+browser, or no such link; 3 the capture is incomplete, or --far failed early; 4 the system refused. See also docs/visit.md.";
 
 /// Flags of `weir visit`.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub(crate) struct Flags {
     )]
     pub(crate) browser_arg: Vec<OsString>,
 
-    /// Has the browser accept every certificate: the identity of servers is not verified
+    /// Makes the browser accept every certificate, so the identity of servers is not verified
     #[arg(long, help_heading = "Browser")]
     pub(crate) insecure: bool,
 

@@ -405,7 +405,7 @@ weir {} serves the embedded site (16 files, 170 KiB)
             epoll     event loops wait for many sockets at once
             2 workers one per usable core
   cache     s3-fifo, at most 64 MiB; files up to 16 KiB in memory, larger ones as open descriptors
-  limits    17,924 connections (65,536 configured, but ulimit -n is 20,000), 4,481 per address
+  limits    17,920 connections (65,536 configured, but ulimit -n is 20,000), 4,480 per address
             request head 16 KiB in 20s, idle timeout 65s, write timeout 30s
   log       none (--access-log FILE)
   rights    user www (33:33); programs it starts gain no rights (no_new_privs)
