@@ -72,7 +72,8 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Browser")]
     pub(crate) insecure: bool,
 
-    /// Longest time until the page is loaded and complete. The start of the browser is not counted and may take 30 s
+    /// Longest time until the page is loaded and complete. The start of the browser is not counted; it may take 30 s, or this time
+    /// if that is less
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration, help_heading = "Limits")]
     pub(crate) timeout: Duration,
 

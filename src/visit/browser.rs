@@ -146,6 +146,12 @@ impl Browser {
                     taken.map_err(|error| {
                         format!("it does not speak the DevTools protocol over its pipe: {error}")
                     })?;
+                    let signal = signals
+                        .wait(Some(Duration::ZERO))
+                        .map_err(|error| error.to_string())?;
+                    if signal == Some(Signal::Stop) {
+                        dialog.interrupt();
+                    }
                 }
                 Heard::Closed => return Err(String::new()),
                 Heard::Nothing => {

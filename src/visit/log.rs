@@ -12,6 +12,8 @@ pub(super) const REQUESTS_MAX: usize = 10_000;
 pub(super) const KEPT_MAX: usize = 64 << 20;
 /// Limit on the bytes of a URL; requests with longer ones are counted.
 pub(super) const URL_MAX: usize = 64 << 10;
+/// Limit on the bytes of a short text, such as a media type; longer ones are cut.
+const WORD_MAX: usize = 256;
 
 /// Limit on redirects of a request whose fields are known before the request.
 const WAITING_MAX: usize = 32;
@@ -182,6 +184,15 @@ fn read<T: DeserializeOwned>(method: &str, params: Value) -> Option<T> {
         .ok()
 }
 
+/// A short text, cut if it is long.
+fn word(mut text: String) -> String {
+    if text.len() > WORD_MAX {
+        text.truncate(text.floor_char_boundary(WORD_MAX));
+        text.shrink_to_fit();
+    }
+    text
+}
+
 impl Log {
     /// Takes an event of the domain `Network`. Whether it was one about a request.
     pub(super) fn take(&mut self, method: &str, params: Value) -> bool {
@@ -255,7 +266,7 @@ impl Log {
         if !request.url.starts_with("http:") && !request.url.starts_with("https:") {
             return;
         }
-        let is_long = request.url.len() > URL_MAX;
+        let is_long = request.url.len() > URL_MAX || request.method.len() > WORD_MAX;
         if is_long || self.exchanges.len() >= REQUESTS_MAX || !self.has_room(request.url.len()) {
             self.left_out += 1;
             return;
@@ -278,9 +289,9 @@ impl Log {
             is_as_sent,
             wall: event.wall_time,
             issued: event.timestamp,
-            kind: event.kind,
-            priority: request.initial_priority,
-            initiator: (event.initiator.kind, url),
+            kind: word(event.kind),
+            priority: word(request.initial_priority),
+            initiator: (word(event.initiator.kind), url),
             response: None,
             latest: event.timestamp,
             fate: Fate::Open,
@@ -307,6 +318,9 @@ impl Log {
     fn about(&mut self, method: &str, event: About) {
         let response = event.response.map(|mut response| {
             response.headers = self.kept(std::mem::take(&mut response.headers));
+            response.status_text = word(response.status_text);
+            response.mime_type = word(response.mime_type);
+            response.protocol = word(response.protocol);
             response
         });
         let Some(one) = self.of(&event.request_id) else {
@@ -330,7 +344,7 @@ impl Log {
                     None => event.error_text,
                 };
                 one.latest = event.timestamp;
-                self.ended(&event.request_id, Fate::Failed(why));
+                self.ended(&event.request_id, Fate::Failed(word(why)));
             }
             _ => {}
         }
@@ -388,6 +402,15 @@ mod tests {
     fn extra(log: &mut Log, id: &str, cookie: &str) {
         let params = json!({ "requestId": id, "headers": { "Cookie": cookie } });
         log.take("Network.requestWillBeSentExtraInfo", params);
+    }
+
+    #[test]
+    fn long_words_are_cut_between_characters() {
+        assert_eq!(word("text/html".to_owned()), "text/html");
+        let cut = word("ä".repeat(WORD_MAX) + "b");
+        assert_eq!(cut, "ä".repeat(WORD_MAX / 2));
+        let cut = word("a".to_owned() + &"ä".repeat(WORD_MAX));
+        assert_eq!(cut.len(), WORD_MAX - 1);
     }
 
     #[test]

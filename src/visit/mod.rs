@@ -107,9 +107,14 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
+/// The part behind a link opens its files before it knows whether it will write them.
+fn has_content(file: &Path) -> bool {
+    file.metadata().is_ok_and(|file| file.len() > 0)
+}
+
 /// Keeps a file of the visit, if it is wanted and there.
 fn keep(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
-    let Some(to) = to.filter(|_| from.exists()) else {
+    let Some(to) = to.filter(|_| has_content(from)) else {
         return Ok(());
     };
     std::fs::copy(from, to).map(drop).map_err(|error| {
@@ -177,7 +182,7 @@ fn over_link(
     let plan = link::plan(&behind)?;
     let advice = "visit without --link: the report then has the browser's times only";
     let code = link::behind(&behind, &plan, advice)?;
-    if !scratch.har.exists() {
+    if !has_content(&scratch.har) {
         // The part behind the link has said why.
         return Ok(ExitCode::from(code.max(1)));
     }
@@ -189,7 +194,7 @@ fn over_link(
         "--har".into(),
         scratch.har.clone().into(),
     ];
-    if scratch.keys.exists() {
+    if has_content(&scratch.keys) {
         words.extend(["--keys".into(), scratch.keys.clone().into()]);
     }
     if let Some(report) = &flags.report {

@@ -119,6 +119,10 @@ fn attend(child: &Child, mut said: PipeReader, kept: &mut Vec<u8>, limit: Durati
             return Ok(true);
         }
         is_open = is_open && take(&mut said, kept)? != Some(0);
+        // One who talks without end is always ready.
+        if clock::now() >= until {
+            return Ok(false);
+        }
     }
 }
 
@@ -191,6 +195,8 @@ mod tests {
         // One that writes without end, too.
         let loud = shell("while :; do echo loud; done", Duration::from_millis(300));
         assert!(matches!(loud, Err(HookError::Late(_))), "{loud:?}");
+        let louder = shell("exec yes", Duration::from_millis(300));
+        assert!(matches!(louder, Err(HookError::Late(_))), "{louder:?}");
     }
 
     #[test]

@@ -146,6 +146,10 @@ impl Piped {
             if ready {
                 return Ok(true);
             }
+            // One who talks without end is always ready.
+            if clock::now() >= until {
+                return Ok(false);
+            }
         }
     }
 
@@ -173,7 +177,12 @@ impl Piped {
             match poll(&mut both[..count], Some(&left(until))) {
                 Ok(0) => break false,
                 Ok(_) if !both[0].revents().is_empty() => break true,
-                Ok(_) => self.take_words()?,
+                Ok(_) => {
+                    self.take_words()?;
+                    if clock::now() >= until {
+                        break false;
+                    }
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -248,6 +257,17 @@ mod tests {
         let (status, said) = piped.end(soon()).expect("its end");
         assert_eq!(status.and_then(|status| status.code()), Some(7));
         assert_eq!(said, "done");
+    }
+
+    #[test]
+    fn one_who_talks_without_end_is_not_waited_for() {
+        let mut piped = shell("exec yes >&2");
+        let heard = piped.hear(&mut [0; 7], clock::now() + Duration::from_millis(50));
+        assert!(matches!(heard, Ok(Heard::Nothing)), "{heard:?}");
+        let (status, said) = piped
+            .end(clock::now() + Duration::from_millis(50))
+            .expect("its end");
+        assert!(status.is_none() && said.ends_with('y'), "{status:?} {said}");
     }
 
     #[test]
