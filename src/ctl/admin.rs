@@ -83,6 +83,10 @@ fn refusal(url: &Url, status: u16, token: Option<&Path>) -> Failure {
             "`{url}` takes no commands (status {status}); set `control = true` in the table `[admin]` of the server and restart \
              it, or correct --admin: it is an address of `listen` in that table"
         )),
+        (502 | 504, _) => Failure::System(format!(
+            "`{url}` gave no answer (status {status}), and the command may still be executed; run `weir ctl status` and read the \
+             server's log before you send it again"
+        )),
         (429 | 503, _) => Failure::System(format!(
             "`{url}` rejected the command (status {status}): the server is overloaded or stops; send the command again"
         )),

@@ -139,7 +139,8 @@ fn commands_need_the_token_and_are_of_no_other_site(strategy: Strategy) {
         assert_eq!(response.must("Allow"), "POST", "{method}");
     }
     // What is no command.
-    for nonsense in ["", "nonsense", r#"{"do":"sing"}"#, "\u{0}"] {
+    let forged = r#"{"do":"purge","what":"x\nforged"}"#;
+    for nonsense in ["", "nonsense", r#"{"do":"sing"}"#, "\u{0}", forged] {
         let response = post(admin, "/control", &authorized, nonsense);
         assert_eq!(response.status, 400, "{nonsense}: {}", response.text());
         assert_eq!(json(&response)["ok"], false, "{nonsense}");
@@ -179,6 +180,7 @@ fn commands_need_the_token_and_are_of_no_other_site(strategy: Strategy) {
     ] {
         assert!(log.contains(part), "{part}: {log}");
     }
+    assert!(!log.lines().any(|line| line.starts_with("forged")), "{log}");
     assert!(
         !log.contains(TOKEN) && !log.contains("0123456789abcdef0124"),
         "{log}"

@@ -249,6 +249,8 @@ impl Inbox {
 
 impl Drop for Control {
     fn drop(&mut self) {
+        // First its file: whoever asks again is not to come back here.
+        self.socket = None;
         // Whoever waits learns now that nobody will answer.
         *self.inbox.lock() = None;
     }

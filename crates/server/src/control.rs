@@ -98,7 +98,11 @@ fn execute(inbox: &Inbox, head: &Request<'_, '_>, body: &mut Body<'_>) -> Reply 
         200 => tracing::info!("control: {name} from {sender}: done"),
         _ => {
             let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
-            let why = answer["error"].as_str().unwrap_or("no answer");
+            // It may repeat what the client sent: no line of the log is the client's.
+            let why = answer["error"]
+                .as_str()
+                .unwrap_or("no answer")
+                .replace(char::is_control, " ");
             tracing::warn!("control: {name} from {sender} failed: {why}");
         }
     }

@@ -56,7 +56,11 @@ impl Conduit {
         let mut failed = None;
         while sent < held {
             match splice(from, None, socket, None, held - sent, SpliceFlags::NONBLOCK) {
-                Ok(0) => break,
+                // Not the end of the file, which 0 means to the caller.
+                Ok(0) => {
+                    failed = Some(Errno::IO);
+                    break;
+                }
                 Ok(n) => sent += n,
                 Err(Errno::INTR) => {}
                 Err(errno) => {
