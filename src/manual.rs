@@ -51,7 +51,8 @@ mod tests {
             .get_subcommands()
             .filter(|command| command.get_name() != "help")
             .map(|command| {
-                let flags = command.get_arguments().filter_map(|flag| flag.get_long());
+                let shown = command.get_arguments().filter(|flag| !flag.is_hide_set());
+                let flags = shown.filter_map(|flag| flag.get_long());
                 (command.get_name().to_owned(), flags.map(str::to_owned).collect())
             })
             .collect()

@@ -154,6 +154,6 @@ mod tests {
             ..Config::default()
         };
         let groups = choose_all(&config, 2).expect("a valid configuration");
-        assert_eq!(Shares::of(200, &config, &groups).connections, 151);
+        assert_eq!(Shares::of(200, &config, &groups).connections, 149);
     }
 }

@@ -391,7 +391,7 @@ fn each_failure_of_the_client_says_what_to_do() {
             &url,
             &["--ca", &other, "--token-file", &token],
             SYSTEM,
-            &["unknown issuer", "--ca"],
+            &["TLS failed", "check --ca"],
         ),
         (
             &format!("https://{closed}"),
