@@ -180,6 +180,7 @@ mod tests {
     use runtime::control::Control as Answering;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a client waits in a test")]
     fn each_answer_has_its_status() {
         let answering = Answering::without_file().expect("an inbox");
         let inbox = answering.inbox();
