@@ -156,7 +156,10 @@ fn the_live_page_explains_the_choice() {
     // The last answer may be counted a moment after its client has it.
     let (page, said) = eventually("a request that is over", || {
         let page = server.connect().get("/.weir/").text();
-        let said = page.lines().find(|line| line.contains("next request adds"))?.to_owned();
+        let said = page
+            .lines()
+            .find(|line| line.contains("next request adds"))?
+            .to_owned();
         said.contains(": up, 0 under way of ").then_some((page, said))
     });
     assert!(said.contains("/api/* 127.0.0.1:"), "{said}");
