@@ -211,9 +211,8 @@ impl Inbox {
     /// Asks, and waits for the answer.
     ///
     /// # Errors
-    /// `InvalidInput` for more than a line of [`QUESTION_MAX`] bytes; `ConnectionRefused` or `ConnectionReset` if nobody has read
-    /// the question, because the program stops or another one takes over; the system's otherwise, with `UnexpectedEof` if there
-    /// was no answer.
+    /// `InvalidInput` for more than a line of [`QUESTION_MAX`] bytes. `ConnectionRefused` or `ConnectionReset` if nobody has read
+    /// the question: the program stops, or another one takes over. `UnexpectedEof` if there was no answer. Otherwise the system's.
     pub fn ask(&self, line: &str) -> io::Result<String> {
         if line.len() >= QUESTION_MAX || line.contains('\n') {
             return Err(ErrorKind::InvalidInput.into());

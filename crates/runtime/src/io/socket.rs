@@ -1,4 +1,4 @@
-//! Non-blocking receives and sends on one socket, shared by epoll and the blocking back end.
+//! Non-blocking receives and sends on one socket, shared by the back ends.
 
 use super::conduit::{self, Conduit, Trouble};
 use super::{Buf, Out};

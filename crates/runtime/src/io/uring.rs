@@ -7,7 +7,7 @@
 //!               wanted; armed once, it goes on by itself ──▶ wait(): Done::Recv, Eof, Failed
 //!
 //!   submit(Send) ──▶ in memory: queued ──▶ wait(): Done::Sent, or Progress and the rest is queued
-//!                └─▶ a file: sendfile ──▶ Done::Sent, Cold, or room is awaited ──▶ wait(): Done::Ready
+//!                └─▶ a file: sent here ──▶ Done::Sent, Cold, or room is awaited ──▶ wait(): Done::Ready
 //! ```
 //! Operations queued in a turn are submitted by the `wait` that ends it, which also returns completions. A receive is
 //! armed once per connection (multishot) and takes one of the worker's buffers only when bytes arrive, so an idle
@@ -16,8 +16,8 @@
 //! asks again. No client can therefore take the buffers away from others, and after a burst has used them up, the next
 //! turn has all of them back.
 //!
-//! **Files** are sent by `sendfile`, called directly, which moves pages without copying them; only the wait for room
-//! uses the ring. io_uring has no equivalent: its splice always goes to a kernel thread, twice per 64 KiB pipe. Reading
+//! **Files** are sent by `sendfile` or through the worker's pipe, called directly, which moves pages
+//! without copying them; only the wait for room uses the ring. io_uring's splice always goes to a kernel thread. Reading
 //! into a buffer would copy every byte once more and hold one buffer per slow reader. Cold pages are read by the crew,
 //! as with epoll.
 //!
