@@ -4,8 +4,8 @@
 use super::offered::offered;
 use clap::Args;
 use server::config::{
-    Behavior, CacheLock, ColdReads, FileName, Keys, LOCK_CALLS_MAX, LOCK_MICROS_MAX, LookupTime,
-    WRITE_MICROS_MAX, parse_duration_or_off,
+    Behavior, CONNECTION_MICROS_MAX, CacheLock, ColdReads, FileName, Keys, LOCK_CALLS_MAX, LOCK_MICROS_MAX,
+    LookupTime, WRITE_MICROS_MAX, parse_duration_or_off,
 };
 use units::{Bytes, Duration};
 
@@ -70,6 +70,11 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "MICROSECONDS", env = "WEIR_WRITE_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(WRITE_MICROS_MAX)))]
     write_micros: Option<u32>,
 
+    /// Keeps the worker busy for this many microseconds after it accepts a connection, before the first read; not for
+    /// HTTP/3 [default: 0]
+    #[arg(long, value_name = "MICROSECONDS", env = "WEIR_CONNECTION_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(CONNECTION_MICROS_MAX)))]
+    connection_micros: Option<u32>,
+
     /// Writes each line of the access log separately and at once
     #[arg(long, env = "WEIR_LOG_EACH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
@@ -122,6 +127,7 @@ impl BehaviorFlags {
             nagle,
             write_size,
             write_micros,
+            connection_micros,
             log_each,
             accept_lock,
             lock_calls,

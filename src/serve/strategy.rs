@@ -207,6 +207,7 @@ fn manner(config: &Config) -> Manner {
         },
         fresh_clock: behavior.fresh_date,
         accept_lock: behavior.accept_lock,
+        accept_pause: Duration::from_micros(behavior.connection_micros.into()),
         shaping: config.shaping(),
     }
 }

@@ -23,7 +23,7 @@ const PRESETS: [&str; 7] = [
 ];
 
 /// Each switch that all strategies can have, as flags.
-const SWITCHES: [&[&str]; 16] = [
+const SWITCHES: [&[&str]; 17] = [
     &["--lookup", "each-request"],
     &["--lookup", "each-request", "--ancestor-file", ".htaccess"],
     &["--lookup", "each-request", "--copies"],
@@ -37,6 +37,7 @@ const SWITCHES: [&[&str]; 16] = [
     &["--nagle"],
     &["--write-size", "4KiB"],
     &["--write-size", "4KiB", "--write-micros", "50"],
+    &["--connection-micros", "50"],
     &["--log-each"],
     &["--lock-calls", "40"],
     &["--early-close", "10s"],
@@ -174,11 +175,31 @@ fn a_server_takes_its_time_between_two_writes_and_only_there(strategy: Strategy)
     assert!(timed(&mut connection, "/small.txt", 30) < Duration::from_secs(30));
 }
 
+fn a_server_takes_its_time_with_each_new_connection_and_only_there(strategy: Strategy) {
+    let tree = Tree::with(&[("a.txt", "a")]);
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--connection-micros", "1000000"])
+        .start();
+    for _ in 0..2 {
+        let start = Instant::now();
+        let mut connection = server.connect();
+        assert_eq!(connection.get("/a.txt").text(), "a");
+        assert!(start.elapsed() >= Duration::from_secs(1));
+        let start = Instant::now();
+        for _ in 0..30 {
+            assert_eq!(connection.get("/a.txt").text(), "a");
+        }
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}
+
 on_every_strategy!(
     a_switch_changes_no_answer,
     a_file_looked_for_each_time_is_never_an_old_one,
     an_early_close_comes_after_an_answer_and_not_before,
     a_server_takes_its_time_between_two_writes_and_only_there,
+    a_server_takes_its_time_with_each_new_connection_and_only_there,
 );
 
 #[test]
@@ -233,7 +254,7 @@ fn flags_beat_a_preset_and_files_may_name_one() {
 
 #[test]
 fn what_means_nothing_is_refused() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--ancestor-file", ".htaccess"], "--lookup each-request"),
         (
             &["--lookup", "each-request", "--cache-lock", "whole"],
@@ -242,6 +263,7 @@ fn what_means_nothing_is_refused() {
         (&["--lock-micros", "50"], "no lock is held without `cache-lock`"),
         (&["--cache-lock", "whole", "--lock-micros", "1000001"], "1000000"),
         (&["--write-micros", "1000001"], "1000000"),
+        (&["--connection-micros", "1000001"], "1000000"),
         (
             &["--concurrency", "loop", "--accept-lock"],
             "only one thread accepts",

@@ -46,6 +46,8 @@ pub struct Manner {
     pub fresh_clock: bool,
     /// A worker holds a lock shared by all workers while it accepts a connection.
     pub accept_lock: bool,
+    /// For how long the worker is busy after it accepts a connection, before the first read.
+    pub accept_pause: Duration,
     /// The line's rate, if output is limited to it.
     pub shaping: Option<Shaping>,
 }

@@ -35,6 +35,7 @@ use super::peers::Peers;
 use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
 use crate::io::{Backend, Done, Id, Op, Out};
+use crate::lock_calls;
 use crate::manner::Manner;
 use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Event, Job, JobOf, Loss, Need, Service, Session, Ticket};
@@ -800,6 +801,13 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next<JobOf<V::Session>> {
         count(&self.counters.accepted, 1);
+        let pause = self.bounds.manner.accept_pause;
+        if !pause.is_zero() {
+            lock_calls::hold_for(pause);
+            // The session's deadlines begin after the pause.
+            self.now = self.backend.now();
+            self.cx.turn(self.now, self.backend.wall());
+        }
         let accepted = Accepted {
             listener: self.accepting,
             ..Accepted::at_first(peer)

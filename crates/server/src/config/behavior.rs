@@ -18,6 +18,9 @@ pub const LOCK_MICROS_MAX: u32 = 1_000_000;
 /// Most microseconds that pass between two writes of a response.
 pub const WRITE_MICROS_MAX: u32 = 1_000_000;
 
+/// Most microseconds for which a worker is busy after it accepts a connection.
+pub const CONNECTION_MICROS_MAX: u32 = 1_000_000;
+
 /// The behaviors; table `[behavior]` of the configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -48,6 +51,9 @@ pub struct Behavior {
     pub write_size: Bytes,
     /// For how many microseconds the worker is busy between two writes of a response; at most [`WRITE_MICROS_MAX`].
     pub write_micros: u32,
+    /// For how many microseconds the worker is busy after it accepts a connection, before the first read; at most
+    /// [`CONNECTION_MICROS_MAX`]. QUIC connections are exempt.
+    pub connection_micros: u32,
     /// Each line of the access log is written alone, at once.
     pub log_each: bool,
     /// All workers share a lock around accept.
@@ -75,6 +81,7 @@ impl Default for Behavior {
             nagle: false,
             write_size: Bytes(0),
             write_micros: 0,
+            connection_micros: 0,
             log_each: false,
             accept_lock: false,
             lock_calls: 0,
@@ -203,6 +210,15 @@ impl Behavior {
                 ),
             ));
         }
+        if self.connection_micros > CONNECTION_MICROS_MAX {
+            return Err(ConfigError::invalid(
+                "connection-micros",
+                format!(
+                    "{} µs are too long; at most {CONNECTION_MICROS_MAX} are taken",
+                    self.connection_micros
+                ),
+            ));
+        }
         if self.lock_calls > LOCK_CALLS_MAX {
             return Err(ConfigError::invalid(
                 "lock-calls",
@@ -258,6 +274,9 @@ impl Config {
         }
         if b.write_micros > 0 {
             on.push(format!("write-micros {}", b.write_micros));
+        }
+        if b.connection_micros > 0 {
+            on.push(format!("connection-micros {}", b.connection_micros));
         }
         if !b.early_close.is_zero() {
             on.push(format!("early-close {}", super::show_duration(b.early_close)));

@@ -69,7 +69,8 @@ pub use access::{Access, ClientCertificate, Network, Satisfy};
 pub use admin::Admin;
 pub use auth::AuthUrl;
 pub use behavior::{
-    Behavior, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LOCK_MICROS_MAX, LookupTime, WRITE_MICROS_MAX,
+    Behavior, CONNECTION_MICROS_MAX, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LOCK_MICROS_MAX,
+    LookupTime, WRITE_MICROS_MAX,
 };
 pub(crate) use condition::Facts;
 pub use condition::{Condition, Conditions};
