@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use ::load::parameters::{Parameters, Set};
+use ::load::site::DEPTH_MAX;
 use ::load::site::microscape::TagCase;
 use ::load::webstone::List;
 use clap::{Args, Subcommand};
@@ -78,6 +79,11 @@ pub(crate) struct WebstoneFlags {
     /// List of files: table-1 (document 002: 35/50/14/1 percent) or standard (WebStone 2.0) [default: table-1]
     #[arg(long, value_name = "LIST")]
     list: Option<List>,
+
+    /// Number of folders, one inside the other, around the files: a server that looks for a file such as .htaccess in
+    /// each folder opens as many more for a request
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(DEPTH_MAX)))]
+    pub(crate) depth: u8,
 
     /// Random seed of the content [default: 1]
     #[arg(long, value_name = "N")]

@@ -36,7 +36,8 @@ pub(crate) fn run(command: &Command, voice: &Voice) -> Result<(), Failure> {
 fn webstone(flags: &WebstoneFlags, voice: &Voice) -> Result<(), Failure> {
     let (list, seed) = (flags.list(), flags.seed());
     report::possible(flags.report.as_deref())?;
-    let manifest = written(&Site::Webstone { list, seed }, &flags.target, voice)?;
+    let depth = flags.depth;
+    let manifest = written(&Site::Webstone { list, seed, depth }, &flags.target, voice)?;
     let Some(path) = &flags.report else {
         return Ok(());
     };

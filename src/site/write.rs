@@ -62,7 +62,9 @@ pub(super) fn site(site: &Site, target: &Target, voice: &Voice) -> Result<Manife
     for number in 0..site.files() {
         let described = site.describe(number);
         let path = dir.join(&described.path);
-        let written = create(&path, target.force).and_then(|file| {
+        let folder = path.parent().unwrap_or(dir);
+        let made = fs::create_dir_all(folder).and_then(|()| create(&path, target.force));
+        let written = made.and_then(|file| {
             let mut out = Digesting::new(bar.wrap_write(file));
             let mut buffered = BufWriter::with_capacity(BUFFER, &mut out);
             contents.write(number, &mut buffered)?;

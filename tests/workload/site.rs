@@ -109,6 +109,28 @@ fn webstone_lists_have_their_published_sizes() {
 }
 
 #[test]
+fn webstone_files_can_lie_in_nested_folders() {
+    let dir = TempDir::new().expect("a folder");
+    let path = dir.path().to_str().expect("text");
+    printed(&["site", "webstone", path, "--depth", "2"]);
+    let files = tree(&dir.path().join("folder/folder"));
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        ["file500.html", "file50k.html", "file5k.html", "file5m.html"]
+    );
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(dir.path().join("manifest.json")).expect("a manifest"))
+            .expect("JSON");
+    conforms("site-manifest.schema.json", std::slice::from_ref(&manifest));
+    for file in manifest["files"].as_array().expect("files") {
+        let below = file["path"].as_str().expect("a path");
+        let name = below.strip_prefix("folder/folder/").expect("nested");
+        assert_eq!(file["bytes"], files[name].len(), "{file}");
+    }
+}
+
+#[test]
 fn the_microscape_page_has_its_pictures() {
     let (_dir, files) = write("microscape", &[]);
     check(&files);
@@ -282,6 +304,8 @@ fn nothing_is_overwritten_unasked() {
 fn what_cannot_be_made_is_named() {
     let error = refused(&["site", "surge", "/nonexistent/site", "--files", "2"], 2);
     assert!(error.contains("--files") && error.contains("from 3"), "{error}");
+    let error = refused(&["site", "webstone", "/nonexistent/site", "--depth", "33"], 2);
+    assert!(error.contains("--depth") && error.contains("32"), "{error}");
     let error = refused(&["site", "webstone", "/proc/weir-test"], 4);
     assert!(error.contains("/proc/weir-test"), "{error}");
 }

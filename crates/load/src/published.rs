@@ -186,7 +186,11 @@ mod tests {
     #[test]
     fn what_is_made_is_what_is_printed_and_anything_else_is_not() {
         for list in List::ALL {
-            let site = Site::Webstone { list, seed: Seed(1) };
+            let site = Site::Webstone {
+                list,
+                seed: Seed(1),
+                depth: 0,
+            };
             let mut manifest = site.manifest(vec![String::new(); site.files() as usize], "test");
             assert!(webstone(list, &manifest).iter().all(|figure| figure.holds));
             manifest.files[1].bytes += 1;

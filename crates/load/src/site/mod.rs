@@ -20,6 +20,12 @@ use units::{Bytes, Seed};
 /// File name of a manifest.
 pub const MANIFEST: &str = "manifest.json";
 
+/// Limit on the folders around the files of a WebStone site.
+pub const DEPTH_MAX: u8 = 32;
+
+/// Each of these folders, with its slash.
+const FOLDER: &str = "folder/";
+
 /// A site to be written.
 #[derive(Clone, Debug)]
 pub enum Site {
@@ -31,6 +37,8 @@ pub enum Site {
         list: List,
         /// Seed of the content.
         seed: Seed,
+        /// Number of folders, one inside the other, around the files; at most [`DEPTH_MAX`].
+        depth: u8,
     },
     /// Microscape, document 003.
     Microscape {
@@ -70,10 +78,10 @@ impl Site {
     pub fn describe(&self, number: u32) -> Described {
         match self {
             Site::Surge(surge) => surge::describe(surge, number),
-            Site::Webstone { list, .. } => {
+            Site::Webstone { list, depth, .. } => {
                 let listed = list.files()[number as usize];
                 Described {
-                    path: listed.path.to_owned(),
+                    path: FOLDER.repeat(usize::from(*depth)) + listed.path,
                     media_type: "text/html",
                     class: Class::Single,
                     size: listed.size,
@@ -150,8 +158,8 @@ impl Site {
                     parameters.choices.clone(),
                 )
             }
-            Site::Webstone { list, seed } => {
-                let choice = Choice {
+            Site::Webstone { list, seed, depth } => {
+                let mut choices = vec![Choice {
                     name: "list".to_owned(),
                     value: list.name().to_owned(),
                     provenance: match list {
@@ -159,8 +167,18 @@ impl Site {
                         List::Standard => Provenance::Recovered,
                     },
                     reason: list.note().to_owned(),
-                };
-                (Kind::Webstone, list.name(), *seed, vec![choice])
+                }];
+                if *depth > 0 {
+                    choices.push(Choice {
+                        name: "depth".to_owned(),
+                        value: depth.to_string(),
+                        provenance: Provenance::Given,
+                        reason:
+                            "a server that looks for a file in each folder opens as many more for a request"
+                                .to_owned(),
+                    });
+                }
+                (Kind::Webstone, list.name(), *seed, choices)
             }
             Site::Microscape { tags, seed } => {
                 (Kind::Microscape, "microscape", *seed, microscape::choices(*tags))
@@ -246,7 +264,7 @@ impl Contents<'_> {
     pub fn write(&self, number: u32, out: &mut impl Write) -> io::Result<()> {
         match self.site {
             Site::Surge(surge) => surge::write(surge, &self.pages, number, out),
-            Site::Webstone { list, seed } => {
+            Site::Webstone { list, seed, .. } => {
                 let listed = list.files()[number as usize];
                 page::write(listed.path, &[], listed.size, content(*seed, number), out)
             }

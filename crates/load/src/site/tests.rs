@@ -61,6 +61,7 @@ fn the_same_seed_gives_the_same_bytes() {
         fingerprint(&Site::Webstone {
             list: List::Table1,
             seed: Seed(1),
+            depth: 0,
         }),
         fingerprint(&Site::Microscape {
             tags: TagCase::Lower,
@@ -190,10 +191,38 @@ fn microscape_decodes_and_deflates_as_the_document_says() {
     }
 }
 
+fn webstone(list: List, depth: u8) -> Site {
+    Site::Webstone {
+        list,
+        seed: Seed(1),
+        depth,
+    }
+}
+
+#[test]
+fn nested_folders_change_the_paths_of_webstone_files_and_nothing_else() {
+    for list in List::ALL {
+        let manifest = |depth| {
+            let site = webstone(list, depth);
+            site.manifest(digests(&site), "test")
+        };
+        let (flat, mut nested) = (manifest(0), manifest(3));
+        for (file, listed) in nested.files.iter_mut().zip(list.files()) {
+            assert_eq!(file.path, format!("folder/folder/folder/{}", listed.path));
+            file.path = listed.path.to_owned();
+        }
+        assert_eq!(
+            nested.choices.pop().map(|choice| (choice.name, choice.value)),
+            Some(("depth".to_owned(), "3".to_owned()))
+        );
+        assert_eq!(nested, flat);
+    }
+}
+
 #[test]
 fn webstone_files_have_their_lengths() {
     for list in List::ALL {
-        let site = Site::Webstone { list, seed: Seed(1) };
+        let site = webstone(list, 0);
         digests(&site);
         assert_eq!(
             site.manifest(digests(&site), "test").totals.sequence,
