@@ -8,6 +8,7 @@ Examples:
   weir study qos --quick
   weir study all --quick --out ./study
   weir study w3c --full --out ./study
+  weir study heidemann --paper --figures --out ./study
   weir study since --quick
   weir study all since --full --out ./study
   weir study all --report-only --out ./study
@@ -88,6 +89,11 @@ pub(crate) struct Flags {
     /// very name; the report shows all results
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+
+    /// Makes only runs whose numbers a figure or table of the report shows; claims that need other runs are judged as far
+    /// as results exist
+    #[arg(long, conflicts_with = "report_only")]
+    pub(crate) figures: bool,
 
     /// Runs nothing: judges and reports the existing results
     #[arg(long)]

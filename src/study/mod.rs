@@ -60,6 +60,7 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
         steal_max_pct: STEAL_MAX_PCT,
         others_max_pct: OTHERS_MAX_PCT,
         only: flags.only.clone(),
+        figures: flags.figures,
     };
     if let Some(unknown) = flags
         .only
@@ -87,6 +88,12 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<(), Failure> {
             "`{idle}` has no run in --{}; its arms run with {}",
             settings.size.name(),
             sizes.join(" or ")
+        )));
+    }
+    if flags.figures && plans.iter().all(|(_, _, plan)| run::is_idle(plan, &settings)) {
+        return Err(Failure::Usage(format!(
+            "no figure or table shows a number of these runs in --{}; leave out --figures",
+            settings.size.name()
         )));
     }
     if flags.report_only && !settings.out.join("results").is_dir() {

@@ -255,6 +255,10 @@ fn arms_and_plans_that_are_not_there_are_refused() {
             "`close-clear` has no run in --quick; its arms run with --full or --paper",
         ),
         (
+            &["heidemann", "--only", "without", "--figures"],
+            "no figure or table shows a number of these runs in --quick; leave out --figures",
+        ),
+        (
             &["qos", "--report-only"],
             "has no results: name the folder of a study",
         ),

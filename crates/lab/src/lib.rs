@@ -14,4 +14,5 @@ pub mod record;
 pub mod report;
 pub mod rule;
 pub mod run;
+mod shown;
 pub mod statistics;

@@ -654,28 +654,32 @@ impl Plan {
 
     /// The measurements that the runs of this size give.
     pub fn planned(&self, size: Size) -> Vec<Planned> {
+        self.runs(size)
+            .iter()
+            .filter(|run| *self.arms[run.arm].repetitions.at(size) > 0)
+            .flat_map(|run| self.planned_of(run))
+            .collect()
+    }
+
+    /// The measurements that a run gives.
+    pub(crate) fn planned_of(&self, run: &Run) -> Vec<Planned> {
+        let arm = &self.arms[run.arm];
+        let is_of = |(name, values): (&String, &Vec<String>)| {
+            run.parameters
+                .get(name)
+                .is_some_and(|value| values.contains(value))
+        };
         let mut all: Vec<Planned> = Vec::new();
-        for run in self.runs(size) {
-            let arm = &self.arms[run.arm];
-            if *arm.repetitions.at(size) == 0 {
-                continue;
-            }
-            let is_of = |(name, values): (&String, &Vec<String>)| {
-                run.parameters
-                    .get(name)
-                    .is_some_and(|value| values.contains(value))
-            };
-            for read in arm.read.iter().filter(|read| read.only.iter().all(is_of)) {
-                let mut labels = arm.labels.clone();
-                labels.extend(run.parameters.clone());
-                labels.extend(read.set.clone());
-                all.extend(read.values.keys().map(|measure| Planned {
-                    world: read.world.unwrap_or(arm.world),
-                    measure: measure.clone(),
-                    labels: labels.clone(),
-                    open: read.labels.keys().cloned().collect(),
-                }));
-            }
+        for read in arm.read.iter().filter(|read| read.only.iter().all(is_of)) {
+            let mut labels = arm.labels.clone();
+            labels.extend(run.parameters.clone());
+            labels.extend(read.set.clone());
+            all.extend(read.values.keys().map(|measure| Planned {
+                world: read.world.unwrap_or(arm.world),
+                measure: measure.clone(),
+                labels: labels.clone(),
+                open: read.labels.keys().cloned().collect(),
+            }));
         }
         all
     }

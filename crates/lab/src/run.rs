@@ -23,6 +23,7 @@ pub use alone::{Alone, alone};
 use crate::observation::Labels;
 use crate::plan::{Arm, Plan, Run, Size, fill};
 use crate::record::{Disturbance, Ends, Head, Record, Status, VERSION};
+use crate::shown::Shown;
 use group::Group;
 use machine::Machine;
 use process::{Beside, Place, Server};
@@ -59,6 +60,8 @@ pub struct Settings {
     pub others_max_pct: f64,
     /// Prefixes of the arms to run, or with `$` behind it the whole name of one; empty means all.
     pub only: Vec<String>,
+    /// Whether it makes only runs whose numbers a figure or table of the report shows.
+    pub figures: bool,
 }
 
 /// Progress of a study.
@@ -262,13 +265,23 @@ pub fn ahead(name: &str, text: &str, plan: &Plan, settings: &Settings) -> Ahead 
 
 /// The selected runs of a plan.
 fn wanted(plan: &Plan, settings: &Settings) -> Vec<Run> {
+    let shown = settings.figures.then(|| Shown::of(plan));
     plan.runs(settings.size)
         .into_iter()
         .filter(|run| {
             let name = &plan.arms[run.arm].name;
             settings.only.is_empty() || settings.only.iter().any(|only| selects(only, name))
         })
+        .filter(|run| {
+            let is_shown = |shown: &Shown| shown.has_any(&plan.planned_of(run));
+            shown.as_ref().is_none_or(is_shown)
+        })
         .collect()
+}
+
+/// Whether a study of this plan has no run with these settings.
+pub fn is_idle(plan: &Plan, settings: &Settings) -> bool {
+    interleaved(plan, &wanted(plan, settings), settings.size).is_empty()
 }
 
 /// Whether `--only` selects the arm of this name: by a prefix, or by the whole name and `$`.

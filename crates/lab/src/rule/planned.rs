@@ -18,8 +18,8 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Whether it may be the measurement that a rule selects by these labels.
-    fn fits(&self, measure: &str, labels: &Labels) -> bool {
+    /// Whether it may be the measurement that these labels select.
+    pub(crate) fn fits(&self, measure: &str, labels: &Labels) -> bool {
         let is_met = |(name, value): (&String, &String)| {
             self.open.contains(name) || self.labels.get(name) == Some(value)
         };

@@ -43,6 +43,7 @@ fn lab(script: &str) -> (TempDir, Settings) {
         steal_max_pct: 100.0,
         others_max_pct: 100.0,
         only: Vec::new(),
+        figures: false,
     };
     (folder, settings)
 }
