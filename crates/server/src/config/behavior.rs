@@ -1,8 +1,8 @@
 //! Behaviors of historical servers that Weir lacks, each as a separate switch, so that its cost can be measured.
 //!
 //! None of these makes Weir faster; every default is off. The sources are document 001 (header blocks sent separately,
-//! Nagle's algorithm, small writes), document 002 (the rest: its whitebox analysis of five servers and the
-//! optimizations of JAWS) and document 000 (early close). Presets combine them ([`super::Preset`]).
+//! Nagle's algorithm, small writes, time for writes and connections), document 002 (the rest: its whitebox analysis of
+//! five servers and the optimizations of JAWS) and document 000 (early close). Presets combine them ([`super::Preset`]).
 
 use super::values;
 use super::{Config, ConfigError};
