@@ -251,6 +251,29 @@ fn a_page_that_is_never_loaded_ends_with_the_time_and_leaves_its_requests() {
 }
 
 #[test]
+fn a_message_that_cannot_be_read_is_told_and_ends_no_visit() {
+    let mut messages = loaded(200, true);
+    let last = messages.pop();
+    messages.push(event(
+        "Network.dataReceived",
+        &json!({ "requestId": "HALF OF A PAIR" }),
+    ));
+    messages.extend(last);
+    let fake = Fake::new(&messages, ANSWERS);
+    // Strings of this program have no half of a surrogate pair; those of a page have.
+    let sent = fake.read("messages").replace("HALF OF A PAIR", "\\ud800");
+    std::fs::write(fake.path("messages"), sent).expect("is ours");
+    let page = fake.path("visit.html").display().to_string();
+    fake.fails(
+        &["--report", &page],
+        0,
+        &["1 messages of the browser were too long or could not be read"],
+    );
+    let html = fake.read("visit.html");
+    assert!(html.contains("requests may be missing here: 1."), "{html}");
+}
+
+#[test]
 fn a_browser_that_does_not_end_is_killed_with_its_own() {
     // Neither it nor what it started reads the pipe.
     let fake = Fake::new(

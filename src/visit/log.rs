@@ -35,6 +35,8 @@ pub(super) struct Log {
     pub(super) outstanding: usize,
     /// Requests beyond a limit.
     pub(super) left_out: u64,
+    /// Messages of the browser that were too long or could not be read: their events are missing.
+    pub(super) unread: u64,
 }
 
 /// Name and value of each field.

@@ -142,6 +142,21 @@ impl Joined<'_> {
                 counted(failed, "request")
             );
         }
+        let left_out = page.left_out;
+        for (what, count) in [
+            (
+                "Requests beyond the limits of Weir, which are missing here",
+                left_out.requests,
+            ),
+            (
+                "Messages of the browser that were too long or could not be read, so that requests may be missing here",
+                left_out.messages,
+            ),
+        ] {
+            if count > 0 {
+                let _ = writeln!(html, "<p class=\"bad\">{what}: {count}.</p>");
+            }
+        }
     }
 
     /// The sums of all waits.
@@ -663,6 +678,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::super::tests::{request, visit};
     use super::*;
+    use crate::archive::LeftOut;
     use ::trace::{ConnectionId, Kind};
 
     const START_NS: u64 = 60_000_000_000;
@@ -741,6 +757,23 @@ mod tests {
         );
         for absent in ["<h2>Connections", "<h2>Findings", "class=\"p ", "in the capture"] {
             assert!(!page.contains(absent), "{absent}: {page}");
+        }
+    }
+
+    #[test]
+    fn what_the_archive_lacks_is_told() {
+        let mut visit = visit(&[("/a", 0, 5.0, 100.0)]);
+        assert!(!visit.joined(0).page().contains("missing here"));
+        visit.archive.page.left_out = LeftOut {
+            requests: 7,
+            messages: 2,
+        };
+        let page = visit.joined(0).page();
+        for part in [
+            "Requests beyond the limits of Weir, which are missing here: 7.",
+            "could not be read, so that requests may be missing here: 2.",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
         }
     }
 
