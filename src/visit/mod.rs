@@ -23,6 +23,7 @@ use crate::voice::Voice;
 use browser::Start;
 use dialog::Patience;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::TempDir;
@@ -125,6 +126,21 @@ fn keep(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
     })
 }
 
+/// As [`keep`], for secrets: readable by the user alone.
+fn keep_secrets(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
+    if to.is_some() && has_content(from) {
+        // A copy has the mode of its source before it has content, also where a file was.
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(from, mode).map_err(|error| {
+            Failure::System(format!(
+                "cannot protect the secrets in `{}`: {error}; name a folder of your own in $TMPDIR",
+                from.display()
+            ))
+        })?;
+    }
+    keep(from, to)
+}
+
 /// The browser without a link; also the part behind one.
 fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<(), Failure> {
     let patience = Patience {
@@ -158,7 +174,7 @@ fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<
             .unwrap_or(&scratch.har);
         write(har, &archive)?;
     }
-    keep(&scratch.keys, flags.keys.as_ref())?;
+    keep_secrets(&scratch.keys, flags.keys.as_ref())?;
     let judged = browser::judged(page.as_str(), &dialog, patience);
     if flags.behind || is_empty {
         return judged;
@@ -188,7 +204,7 @@ fn over_link(
     }
     keep(&scratch.har, flags.har.as_ref())?;
     keep(&scratch.pcap, flags.pcap.as_ref())?;
-    keep(&scratch.keys, flags.keys.as_ref())?;
+    keep_secrets(&scratch.keys, flags.keys.as_ref())?;
     let mut words: Vec<OsString> = vec![
         scratch.pcap.clone().into(),
         "--har".into(),
