@@ -221,7 +221,21 @@ fn a_browser_that_is_missing_ends_or_says_nothing_is_named() {
     let refused = json!({ "id": 1, "error": { "code": -1, "message": "not here" } });
     let fake = Fake::new(&[refused], ANSWERS);
     fake.fails(&[], 1, &["refused Browser.getVersion: not here"]);
-    assert_eq!(fake.read("visit.har"), "", "no archive of no visit");
+}
+
+#[test]
+fn a_visit_that_fails_leaves_no_empty_file_behind() {
+    let fake = Fake::new(&[], "exit 5");
+    let name = |name: &str| fake.path(name).display().to_string();
+    let (keys, there) = (name("keys.log"), name("there.html"));
+    std::fs::write(&there, "").expect("is ours");
+    for (keys, code) in [(keys.as_str(), 1), ("/nowhere/keys.log", 2)] {
+        fake.fails(&["--keys", keys, "--report", &there], code, &[]);
+        for made in ["visit.har", "keys.log"] {
+            assert!(!fake.path(made).exists(), "{made}");
+        }
+        assert!(fake.path("there.html").exists(), "it is the user's");
+    }
 }
 
 #[test]

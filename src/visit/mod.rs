@@ -23,6 +23,7 @@ use crate::voice::Voice;
 use browser::Start;
 use dialog::Patience;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,6 +62,51 @@ impl Scratch {
     }
 }
 
+/// The files that the user wants. Dropped before the visit has succeeded, it removes those that it made and that stayed empty.
+#[derive(Debug, Default)]
+struct Wanted {
+    made: Vec<PathBuf>,
+}
+
+impl Wanted {
+    /// Fails now, not after the visit, if a file cannot be written.
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true);
+        let opened = match options.clone().create_new(true).open(path) {
+            Ok(_) => {
+                self.made.push(path.to_owned());
+                Ok(())
+            }
+            // A file, a device, or a link to one.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.create(true).open(path).map(drop)
+            }
+            Err(error) => Err(error),
+        };
+        opened.map_err(|error| {
+            Failure::Usage(format!(
+                "cannot write `{}`: {error}; name a file in a writable directory",
+                path.display()
+            ))
+        })
+    }
+
+    /// Keeps also the files that stayed empty.
+    fn succeeded(mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        for path in self.made.iter().filter(|path| !has_content(path)) {
+            // The failure of the visit is told already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -70,29 +116,19 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     voice.listen();
     let page = fetch::page(&flags.url)?;
     let files = [&flags.report, &flags.har, &flags.pcap, &flags.keys];
+    let mut wanted = Wanted::default();
     for file in files.into_iter().flatten() {
-        writable(file)?;
+        wanted.add(file)?;
     }
     let scratch = Scratch::new()?;
-    match &flags.link {
-        Some(link) => over_link(flags, &page, link, &scratch, voice),
-        None => alone(flags, &page, &scratch, voice).map(|()| ExitCode::SUCCESS),
+    let code = match &flags.link {
+        Some(link) => over_link(flags, &page, link, &scratch, voice)?,
+        None => alone(flags, &page, &scratch, voice).map(|()| 0)?,
+    };
+    if code == 0 {
+        wanted.succeeded();
     }
-}
-
-/// Fails now, not after the visit, if a file cannot be written.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a command writes the file it is told to"
-)]
-fn writable(path: &Path) -> Result<(), Failure> {
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| {
-        Failure::Usage(format!(
-            "cannot write `{}`: {error}; name a file in a writable directory",
-            path.display()
-        ))
-    })
+    Ok(ExitCode::from(code))
 }
 
 #[allow(
@@ -184,14 +220,8 @@ fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<
     judged
 }
 
-/// The browser behind a link, and what its packets explain.
-fn over_link(
-    flags: &Flags,
-    page: &Url,
-    link: &str,
-    scratch: &Scratch,
-    voice: &Voice,
-) -> Result<ExitCode, Failure> {
+/// The browser behind a link, and what its packets explain. Returns the exit code of the part behind it.
+fn over_link(flags: &Flags, page: &Url, link: &str, scratch: &Scratch, voice: &Voice) -> Result<u8, Failure> {
     let words = link_words(flags, page, link, scratch, voice)?;
     let usage = |error: clap::Error| Failure::Usage(format!("the link: {}", error.render()));
     let behind = link_flags::Flags::of(words).map_err(usage)?;
@@ -200,7 +230,7 @@ fn over_link(
     let code = link::behind(&behind, &plan, advice)?;
     if !has_content(&scratch.har) {
         // The part behind the link has said why.
-        return Ok(ExitCode::from(code.max(1)));
+        return Ok(code.max(1));
     }
     keep(&scratch.har, flags.har.as_ref())?;
     keep(&scratch.pcap, flags.pcap.as_ref())?;
@@ -218,7 +248,7 @@ fn over_link(
     }
     let joined = trace_flags::Flags::of(words).map_err(usage)?;
     trace::visited(&joined, page.as_str(), &plan.profile.name, voice)?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// The command line of the link.
