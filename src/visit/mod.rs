@@ -17,7 +17,7 @@ use crate::cli::visit::Flags;
 use crate::cli::{link as link_flags, trace as trace_flags};
 use crate::failure::Failure;
 use crate::fetch;
-use crate::link;
+use crate::link::{self, Ran};
 use crate::trace;
 use crate::voice::Voice;
 use browser::Start;
@@ -223,18 +223,49 @@ fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<
 /// The browser behind a link, and what its packets explain. Returns the exit code of the part behind it.
 fn over_link(flags: &Flags, page: &Url, link: &str, scratch: &Scratch, voice: &Voice) -> Result<u8, Failure> {
     let words = link_words(flags, page, link, scratch, voice)?;
-    let usage = |error: clap::Error| Failure::Usage(format!("the link: {}", error.render()));
-    let behind = link_flags::Flags::of(words).map_err(usage)?;
+    let behind = link_flags::Flags::of(words).map_err(|error| unfit(&error))?;
     let plan = link::plan(&behind)?;
     let advice = "visit without --link: the report then has the browser's times only";
-    let code = link::behind(&behind, &plan, advice)?;
+    let ran = link::behind(&behind, &plan, advice)?;
     if !has_content(&scratch.har) {
         // The part behind the link has said why.
-        return Ok(code.max(1));
+        return Ok(ran.code.max(1));
     }
-    keep(&scratch.har, flags.har.as_ref())?;
-    keep(&scratch.pcap, flags.pcap.as_ref())?;
-    keep_secrets(&scratch.keys, flags.keys.as_ref())?;
+    kept(flags, page, &plan.profile.name, scratch, &ran, voice)?;
+    Ok(ran.code)
+}
+
+fn unfit(error: &clap::Error) -> Failure {
+    Failure::Usage(format!("the link: {}", error.render()))
+}
+
+/// Keeps the files of a visit over a link and reports it. What there is serves the user also if the rest is missing.
+///
+/// # Errors
+/// All failures, and why the recording of packets is incomplete.
+fn kept(
+    flags: &Flags,
+    page: &Url,
+    link: &str,
+    scratch: &Scratch,
+    ran: &Ran,
+    voice: &Voice,
+) -> Result<(), Failure> {
+    Failure::of_all([
+        keep(&scratch.har, flags.har.as_ref()),
+        keep(&scratch.pcap, flags.pcap.as_ref()),
+        keep_secrets(&scratch.keys, flags.keys.as_ref()),
+        ran.recorded(),
+        explained(flags, page, link, scratch, voice),
+    ])
+}
+
+/// Reports what the packets explain.
+fn explained(flags: &Flags, page: &Url, link: &str, scratch: &Scratch, voice: &Voice) -> Result<(), Failure> {
+    if !has_content(&scratch.pcap) {
+        // The recording failed before its first byte.
+        return trace::unobserved(&scratch.har, page.as_str(), flags.report.as_deref(), voice);
+    }
     let mut words: Vec<OsString> = vec![
         scratch.pcap.clone().into(),
         "--har".into(),
@@ -246,9 +277,8 @@ fn over_link(flags: &Flags, page: &Url, link: &str, scratch: &Scratch, voice: &V
     if let Some(report) = &flags.report {
         words.extend(["--report".into(), report.clone().into()]);
     }
-    let joined = trace_flags::Flags::of(words).map_err(usage)?;
-    trace::visited(&joined, page.as_str(), &plan.profile.name, voice)?;
-    Ok(code)
+    let joined = trace_flags::Flags::of(words).map_err(|error| unfit(&error))?;
+    trace::visited(&joined, page.as_str(), link, voice)
 }
 
 /// The command line of the link.
@@ -301,4 +331,53 @@ fn link_words(
         words.push("-v".into());
     }
     Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use ::trace::{LinkType, PcapngWriter};
+    use clap::Parser as _;
+
+    const ARCHIVE: &str = r#"{"log":{"entries":[{"startedDateTime":"1970-01-01T00:01:00Z",
+        "request":{"method":"GET","url":"http://h/"},"timings":{}}]}}"#;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test writes what the browser would")]
+    fn a_recording_that_failed_costs_no_other_file() {
+        let mut cut = Vec::new();
+        PcapngWriter::begin(&mut cut, "weir").interface(&mut cut, LinkType::RAW, 0, "weir0");
+        // The beginning of a packet.
+        cut.extend_from_slice(&[6, 0, 0, 0]);
+        for capture in [Vec::new(), cut] {
+            let folder = TempDir::new().expect("a folder");
+            let path = |name: &str| folder.path().join(name);
+            let mut words: Vec<OsString> = ["weir", "visit", "http://h/", "--link", "ppp"]
+                .map(OsString::from)
+                .into();
+            let files = ["har", "keys", "report"];
+            for file in files {
+                words.extend([format!("--{file}").into(), path(file).into()]);
+            }
+            let Command::Visit(flags) = Cli::try_parse_from(words).expect("flags").command else {
+                panic!("another command");
+            };
+            let scratch = Scratch::new().expect("a folder");
+            std::fs::write(&scratch.har, ARCHIVE).expect("is ours");
+            std::fs::write(&scratch.keys, "secret").expect("is ours");
+            std::fs::write(&scratch.pcap, &capture).expect("is ours");
+            let ran = Ran {
+                code: 0,
+                incomplete: Some("the capture ends early".to_owned()),
+            };
+            let page = fetch::page(&flags.url).expect("a URL");
+            let why = kept(&flags, &page, "ppp", &scratch, &ran, &Voice::silent()).expect_err("incomplete");
+            assert_eq!(why.code(), 4, "{why}");
+            assert!(why.to_string().starts_with("the capture ends early"), "{why}");
+            for file in files {
+                assert!(has_content(&path(file)), "{file}: {why}");
+            }
+        }
+    }
 }
