@@ -74,7 +74,7 @@ fn entry(one: &Exchange) -> Value {
     let version = response.map_or("", |response| version(&response.protocol));
     let error = match &one.fate {
         Fate::Done => None,
-        Fate::Open => Some("unfinished"),
+        Fate::Open | Fate::Abandoned => Some("unfinished"),
         Fate::Failed(why) => Some(why.as_str()),
     };
     let mut entry = json!({
@@ -252,7 +252,7 @@ mod tests {
         for line in events.lines() {
             let mut event: Value = serde_json::from_str(line).expect("JSON");
             let method = event["method"].as_str().expect("a method").to_owned();
-            log.take(&method, event["params"].take());
+            log.take("S", &method, event["params"].take());
         }
         log
     }
