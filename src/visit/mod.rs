@@ -239,7 +239,7 @@ fn unfit(error: &clap::Error) -> Failure {
     Failure::Usage(format!("the link: {}", error.render()))
 }
 
-/// Keeps the files of a visit over a link and reports it. What there is serves the user also if the rest is missing.
+/// Keeps the files of a visit over a link and reports it. Each is useful without the others, so a failure skips none of them.
 ///
 /// # Errors
 /// All failures, and why the recording of packets is incomplete.
