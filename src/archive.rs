@@ -33,6 +33,8 @@ struct Log {
     pages: Vec<LoggedPage>,
     browser: Option<Program>,
     creator: Option<Program>,
+    #[serde(rename = "_leftOut", default)]
+    left_out: LeftOut,
 }
 
 #[derive(Debug, Deserialize)]
@@ -132,6 +134,17 @@ pub(crate) struct Page {
     pub(crate) content: Option<f64>,
     /// Milliseconds until it was loaded with all that it embeds.
     pub(crate) load: Option<f64>,
+    pub(crate) left_out: LeftOut,
+}
+
+/// Numbers of what `weir visit` left out of its archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct LeftOut {
+    /// Requests beyond a limit.
+    pub(crate) requests: u64,
+    /// Messages of the browser that were too long or could not be read.
+    pub(crate) messages: u64,
 }
 
 /// A request and its response.
@@ -240,6 +253,7 @@ impl Page {
             client,
             content: time(timings.and_then(|timings| timings.on_content_load)),
             load: time(timings.and_then(|timings| timings.on_load)),
+            left_out: log.left_out,
         }
     }
 }

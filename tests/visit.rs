@@ -155,6 +155,25 @@ fn a_visit_leaves_an_archive_and_a_page_and_nothing_else() {
 }
 
 #[test]
+fn the_secrets_are_for_the_user_alone() {
+    let script = format!(
+        "umask 022; for one in \"$@\"; do case \"$one\" in --ssl-key-log-file=*) echo secret > \"${{one#*=}}\";; esac; done
+        {ANSWERS}"
+    );
+    let fake = Fake::new(&loaded(200, true), &script);
+    let keys = fake.path("keys.log");
+    // Others could read the file that was there.
+    std::fs::write(&keys, "earlier").expect("is ours");
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o644)).expect("is ours");
+    fake.fails(&["--keys", &keys.display().to_string()], 0, &[]);
+    let mode = keys.metadata().expect("a file").permissions().mode();
+    assert_eq!(
+        (fake.read("keys.log").as_str(), mode & 0o777),
+        ("secret\n", 0o600)
+    );
+}
+
+#[test]
 fn json_is_lines_of_objects_and_their_visit() {
     let fake = Fake::new(&loaded(200, true), ANSWERS);
     let output = fake.visit(&["--json"]);
@@ -202,7 +221,21 @@ fn a_browser_that_is_missing_ends_or_says_nothing_is_named() {
     let refused = json!({ "id": 1, "error": { "code": -1, "message": "not here" } });
     let fake = Fake::new(&[refused], ANSWERS);
     fake.fails(&[], 1, &["refused Browser.getVersion: not here"]);
-    assert_eq!(fake.read("visit.har"), "", "no archive of no visit");
+}
+
+#[test]
+fn a_visit_that_fails_leaves_no_empty_file_behind() {
+    let fake = Fake::new(&[], "exit 5");
+    let name = |name: &str| fake.path(name).display().to_string();
+    let (keys, there) = (name("keys.log"), name("there.html"));
+    std::fs::write(&there, "").expect("is ours");
+    for (keys, code) in [(keys.as_str(), 1), ("/nowhere/keys.log", 2)] {
+        fake.fails(&["--keys", keys, "--report", &there], code, &[]);
+        for made in ["visit.har", "keys.log"] {
+            assert!(!fake.path(made).exists(), "{made}");
+        }
+        assert!(fake.path("there.html").exists(), "it is the user's");
+    }
 }
 
 #[test]
@@ -248,6 +281,29 @@ fn a_page_that_is_never_loaded_ends_with_the_time_and_leaves_its_requests() {
             "--settle",
         ],
     );
+}
+
+#[test]
+fn a_message_that_cannot_be_read_is_told_and_ends_no_visit() {
+    let mut messages = loaded(200, true);
+    let last = messages.pop();
+    messages.push(event(
+        "Network.dataReceived",
+        &json!({ "requestId": "HALF OF A PAIR" }),
+    ));
+    messages.extend(last);
+    let fake = Fake::new(&messages, ANSWERS);
+    // Strings of this program have no half of a surrogate pair; those of a page have.
+    let sent = fake.read("messages").replace("HALF OF A PAIR", "\\ud800");
+    std::fs::write(fake.path("messages"), sent).expect("is ours");
+    let page = fake.path("visit.html").display().to_string();
+    fake.fails(
+        &["--report", &page],
+        0,
+        &["1 messages of the browser were too long or could not be read"],
+    );
+    let html = fake.read("visit.html");
+    assert!(html.contains("requests may be missing here: 1."), "{html}");
 }
 
 #[test]

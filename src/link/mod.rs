@@ -47,14 +47,46 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
         ));
     }
     let advice = "--proxy LISTEN=TARGET delays and paces bytes, but emulates no packets";
-    behind(flags, &plan, advice).map(ExitCode::from)
+    behind(flags, &plan, advice)?.ended()
 }
 
-/// Runs the command of the flags behind the link, and returns its exit code. `advice` says what to do where links are impossible.
+/// A command that ran behind a link.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Its exit code.
+    pub(crate) code: u8,
+    /// Why the recording is incomplete, if it is.
+    pub(crate) incomplete: Option<String>,
+}
+
+impl Ran {
+    fn new(code: u8, trouble: &record::Trouble) -> Ran {
+        let incomplete = trouble.take();
+        Ran { code, incomplete }
+    }
+
+    /// Whether all that was to be recorded is there.
+    ///
+    /// # Errors
+    /// `System` if the recording is incomplete, unless the command has failed, too.
+    pub(crate) fn recorded(&self) -> Result<(), Failure> {
+        match &self.incomplete {
+            Some(why) if self.code == 0 => Err(Failure::System(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn ended(&self) -> Result<ExitCode, Failure> {
+        self.recorded()?;
+        Ok(ExitCode::from(self.code))
+    }
+}
+
+/// Runs the command of the flags behind the link. `advice` says what to do where links are impossible.
 ///
 /// # Errors
-/// As [`run`]; a recording that is incomplete is an error if the command succeeded.
-pub(crate) fn behind(flags: &Flags, plan: &Plan, advice: &str) -> Result<u8, Failure> {
+/// As [`run`]. An incomplete recording is no error.
+pub(crate) fn behind(flags: &Flags, plan: &Plan, advice: &str) -> Result<Ran, Failure> {
     let (observer, trouble) = observer(flags)?;
     let link = Link::make(plan).map_err(|fault| match refused(fault) {
         Failure::System(why) => Failure::System(format!("{why}; where links are impossible, {advice}")),
@@ -87,7 +119,7 @@ pub(crate) fn behind(flags: &Flags, plan: &Plan, advice: &str) -> Result<u8, Fai
         let settings = plan.tcp.as_ref().map_or(outcome.settings, stack::settings);
         keep(path, &settings)?;
     }
-    ended(outcome.code, &trouble)
+    Ok(Ran::new(outcome.code, &trouble))
 }
 
 /// Writes the TCP settings of the near and the far end as one JSON object.
@@ -96,14 +128,6 @@ fn keep(path: &std::path::Path, [near, far]: &[netem::Settings; 2]) -> Result<()
     let text = serde_json::json!({ "near": near, "far": far }).to_string() + "\n";
     std::fs::write(path, text)
         .map_err(|error| Failure::System(format!("cannot write {}: {error}", path.display())))
-}
-
-/// The command's exit code; an incomplete recording turns success into an error.
-fn ended(code: u8, trouble: &record::Trouble) -> Result<u8, Failure> {
-    match trouble.take() {
-        Some(why) if code == 0 => Err(Failure::System(why)),
-        _ => Ok(code),
-    }
 }
 
 /// The link from words and flags; flags override words.

@@ -1,6 +1,6 @@
 //! `weir link --proxy`: delays and paces TCP bytes where no link can be set up, and says that it emulates no packets.
 
-use super::{ended, observer, refused, report};
+use super::{Ran, observer, refused, report};
 use crate::cli::link::Flags;
 use crate::failure::Failure;
 use netem::proxy::{Proxy, impossible};
@@ -52,7 +52,7 @@ pub(super) fn run(pair: &str, plan: &Plan, flags: &Flags) -> Result<ExitCode, Fa
     let outcome = proxy.run(plan, &commands, observer).map_err(refused)?;
     tracing::debug!("pieces of a proxy, not packets:");
     report(&outcome.tally, outcome.took);
-    ended(outcome.code, &trouble).map(ExitCode::from)
+    Ran::new(outcome.code, &trouble).ended()
 }
 
 /// The addresses that a name resolves to, at least one.

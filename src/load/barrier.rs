@@ -511,7 +511,7 @@ mod tests {
     fn an_announcement_that_cannot_be_written_leaves_no_file() {
         let dir = tempfile::TempDir::new().expect("a folder");
         let zero = rank(0, dir.path());
-        let beside = dir.path().join(format!("{RUN}.{}.part", std::process::id()));
+        let beside = export::beside(&dir.path().join(RUN));
         std::fs::create_dir(&beside).expect("a folder in its way");
         let why = zero.announce().expect_err("it cannot be written").to_string();
         assert!(why.contains("--start-with"), "{why}");
@@ -520,6 +520,19 @@ mod tests {
         zero.announce().expect("announced");
         let names = std::fs::read_dir(dir.path()).expect("a folder");
         assert_eq!(names.count(), 1, "no temporary file");
+    }
+
+    /// On another machine, whose process has the same number.
+    #[test]
+    fn an_announcement_by_another_rank_0_is_not_taken_for_its_own() {
+        let dir = tempfile::TempDir::new().expect("a folder");
+        let announcement = dir.path().join(RUN);
+        let theirs = dir.path().join(format!("{RUN}.{}.part", std::process::id()));
+        export::whole(&theirs, b"theirs").expect("written");
+        std::fs::hard_link(&theirs, &announcement).expect("a second name");
+        let why = rank(0, dir.path()).announce().expect_err("it exists");
+        assert!(why.to_string().contains("or by another rank 0"), "{why}");
+        assert_eq!(text_of(&announcement).expect("a file").as_deref(), Some("theirs"));
     }
 
     #[test]

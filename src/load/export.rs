@@ -14,9 +14,11 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::UNIX_EPOCH;
 use units::Duration;
 
@@ -212,10 +214,11 @@ fn name(file: &Path, name: &Path) -> io::Result<()> {
     }
 }
 
-/// Path of the temporary file.
-fn beside(path: &Path) -> PathBuf {
+/// Path of the temporary file. On shared storage, a process on another machine or in another container may have the same number.
+pub(super) fn beside(path: &Path) -> PathBuf {
+    static CHANCE: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("temporary file"));
     let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
+    beside.push(format!(".{}-{:016x}.part", std::process::id(), *CHANCE));
     PathBuf::from(beside)
 }
 

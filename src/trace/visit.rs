@@ -16,7 +16,7 @@ use crate::archive::{Archive, Entry};
 use crate::failure::Failure;
 use ::trace::{Connection, Event, Finding, Kind, Quic, Spread, TARGET_MAX, Transaction};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;
@@ -25,7 +25,7 @@ use url::Position;
 
 /// Limit on results of the capture that are kept until its end; later ones are counted.
 const RESULTS_MAX: usize = 1 << 16;
-/// Limits on connections and findings that the page lists; the page says if there are more.
+/// Limits on connections and findings that the page lists; it counts all of them.
 const CONNECTIONS_MAX: usize = 200;
 const FINDINGS_MAX: usize = 1_000;
 /// How far a request of the capture may be outside the time of its entry, in milliseconds.
@@ -68,12 +68,32 @@ pub(super) struct Visit {
     /// What the page lists.
     connections: Vec<Carrier>,
     findings: Vec<Finding>,
+    totals: Totals,
     kept: usize,
     dropped: u64,
     /// Whether there is a capture.
     pub(super) is_observed: bool,
     /// The link of the visit, if another command made it.
     link: Option<String>,
+}
+
+/// What the page counts, whether it is listed or not.
+#[derive(Debug, Default)]
+struct Totals {
+    connections: u64,
+    /// Packets that carried data again, or were lost.
+    again: u64,
+    findings: u64,
+    /// By title.
+    kinds: BTreeMap<&'static str, OfKind>,
+}
+
+/// All findings of a kind.
+#[derive(Debug)]
+struct OfKind {
+    count: u64,
+    cost: Duration,
+    remedy: &'static str,
 }
 
 /// A connection for the page.
@@ -180,6 +200,7 @@ impl Visit {
             routes: HashMap::new(),
             connections: Vec::new(),
             findings: Vec::new(),
+            totals: Totals::default(),
             kept: 0,
             dropped: 0,
             is_observed: true,
@@ -202,6 +223,7 @@ impl Visit {
         if !is_used {
             return;
         }
+        self.totals.add(event);
         if self.kept >= RESULTS_MAX {
             self.dropped += 1;
             return;
@@ -401,6 +423,36 @@ impl Visit {
                 (entry.phases.exchange() - seen).max(0.0),
             ],
             findings,
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, event: &Event) {
+        match event {
+            Event::Finding(finding) => {
+                self.findings += 1;
+                let kind = self.kinds.entry(finding.kind.title()).or_insert(OfKind {
+                    count: 0,
+                    cost: Duration::ZERO,
+                    remedy: finding.kind.remedy(),
+                });
+                kind.count += 1;
+                kind.cost += finding.cost;
+            }
+            Event::Connection(tcp) => {
+                self.connections += 1;
+                for side in [&tcp.from_client, &tcp.from_server] {
+                    self.again += side.retransmissions.packets + side.out_of_order_late;
+                }
+            }
+            Event::Quic(quic) => {
+                self.connections += 1;
+                for side in [&quic.from_client, &quic.from_server] {
+                    self.again += side.lost + side.lost_before;
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -164,10 +164,11 @@ impl Browser {
             }
             dialog.expire(clock::now()).map_err(|fault| fault.to_string())?;
         }
-        if decoder.passed > 0 {
+        dialog.log.unread = decoder.passed + decoder.unread;
+        if dialog.log.unread > 0 {
             tracing::warn!(
-                "{} messages of the browser were too long and were left out: the archive may lack requests",
-                decoder.passed
+                "{} messages of the browser were too long or could not be read, and were left out: the archive may lack requests",
+                dialog.log.unread
             );
         }
         Ok(())

@@ -14,7 +14,7 @@
 use super::log::Log;
 use super::messages::{Message, command};
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use units::{Duration, Instant};
 
@@ -100,8 +100,8 @@ pub(super) struct Dialog {
     until: Instant,
     /// The page's session.
     page: Option<String>,
-    /// Sessions within the page.
-    within: HashSet<String>,
+    /// Sessions within the page, each with the one that it was attached through.
+    within: HashMap<String, Option<String>>,
     last_id: u64,
     /// Commands without a reply, by identifier; whether they concern the page itself.
     asked: HashMap<u64, (&'static str, bool)>,
@@ -121,7 +121,7 @@ impl Dialog {
             stage: Stage::Greeting,
             until: now + patience.start,
             page: None,
-            within: HashSet::new(),
+            within: HashMap::new(),
             last_id: 0,
             asked: HashMap::new(),
             out: Vec::new(),
@@ -281,7 +281,7 @@ impl Dialog {
         if !is_page
             && !session
                 .as_ref()
-                .is_some_and(|session| self.within.contains(session))
+                .is_some_and(|session| self.within.contains_key(session))
         {
             return Ok(());
         }
@@ -309,25 +309,47 @@ impl Dialog {
             "Target.attachedToTarget" => {
                 let child = params["sessionId"].as_str().unwrap_or_default();
                 if self.within.len() < TARGETS_MAX {
-                    self.within.insert(child.to_owned());
+                    self.within.insert(child.to_owned(), session);
                     self.observe(Some(child));
                 }
                 self.tell("Runtime.runIfWaitingForDebugger", &json!({}), Some(child));
             }
             "Target.detachedFromTarget" => {
-                self.within
-                    .remove(params["sessionId"].as_str().unwrap_or_default());
+                let child = params["sessionId"].as_str().unwrap_or_default();
+                self.detached(child.to_owned(), now);
             }
             "Inspector.targetCrashed" if is_page => return Err(Fault::Crashed),
             _ => {
-                if self.log.take(&method, params)
-                    && let Stage::Settling { active, .. } = &mut self.stage
-                {
-                    *active = now;
+                let session = session.unwrap_or_default();
+                if self.log.take(&session, &method, params) {
+                    self.acted(now);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Forgets a session, and those that were attached through it: their requests end without further events.
+    fn detached(&mut self, session: String, now: Instant) {
+        let mut gone = vec![session];
+        while let Some(session) = gone.pop() {
+            self.within.remove(&session);
+            if self.log.detached(&session) {
+                self.acted(now);
+            }
+            let through = self
+                .within
+                .iter()
+                .filter(|(_, by)| by.as_deref() == Some(session.as_str()));
+            gone.extend(through.map(|(child, _)| child.clone()));
+        }
+    }
+
+    /// A request began, went on or ended.
+    fn acted(&mut self, now: Instant) {
+        if let Stage::Settling { active, .. } = &mut self.stage {
+            *active = now;
+        }
     }
 }
 
@@ -506,6 +528,30 @@ mod tests {
         let event = event("F", "Page.loadEventFired", &json!({ "timestamp": 1.0 }));
         dialog.handle(event, at(240)).expect("an event");
         assert_eq!((dialog.log.exchanges.len(), dialog.log.load), (2, None));
+    }
+
+    #[test]
+    fn requests_of_a_frame_that_goes_away_are_not_waited_for() {
+        let mut dialog = loading();
+        request(&mut dialog, "S", "a", at(200));
+        // A worker of a frame of the page, and another frame.
+        for (by, session) in [("S", "F"), ("F", "W"), ("S", "G")] {
+            let attached = event(by, "Target.attachedToTarget", &json!({ "sessionId": session }));
+            dialog.handle(attached, at(210)).expect("an event");
+            request(&mut dialog, session, session, at(220));
+        }
+        finished(&mut dialog, "a", at(300));
+        loaded(&mut dialog, at(400));
+        assert_eq!((dialog.log.outstanding, dialog.deadline()), (3, at(5_400)));
+        let detached =
+            |session: &str| event("S", "Target.detachedFromTarget", &json!({ "sessionId": session }));
+        dialog.handle(detached("F"), at(1_000)).expect("an event");
+        assert_eq!((dialog.log.outstanding, dialog.deadline()), (1, at(5_400)));
+        dialog.handle(detached("G"), at(2_000)).expect("an event");
+        assert!(dialog.within.is_empty());
+        assert_eq!((dialog.log.outstanding, dialog.deadline()), (0, at(2_500)));
+        dialog.expire(at(2_500)).expect("no fault");
+        assert_eq!(dialog.ending(), Some(&Ending::Complete));
     }
 
     #[test]

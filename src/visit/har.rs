@@ -1,6 +1,6 @@
 //! A visit as an HTTP archive (HAR 1.2), with the further fields that Chromium's own archives have (`_transferSize`,
-//! `_resourceType`, `_priority`, `_fromCache`, `_error`). Bodies are left out. The phases of a request follow each other: their sum
-//! is its time.
+//! `_resourceType`, `_priority`, `_fromCache`, `_error`), and one of Weir that counts what is missing (`_leftOut`). Bodies are left
+//! out. The phases of a request follow each other: their sum is its time.
 
 use super::log::{Exchange, Fate, Fields, Log, Response};
 use crate::archive::civil::date;
@@ -27,7 +27,7 @@ pub(super) fn of(page: &Url, log: &Log, product: &str) -> Value {
     let since = |at: Option<f64>| at.map_or(-1.0, |at| milliseconds(at - issued));
     let (name, version) = product.split_once('/').unwrap_or((product, ""));
     let entries: Vec<Value> = log.exchanges.iter().map(entry).collect();
-    json!({ "log": {
+    let mut archive = json!({ "log": {
         "version": "1.2",
         "creator": { "name": "weir", "version": env!("CARGO_PKG_VERSION") },
         "browser": { "name": name, "version": version },
@@ -38,7 +38,11 @@ pub(super) fn of(page: &Url, log: &Log, product: &str) -> Value {
             "pageTimings": { "onContentLoad": since(log.content), "onLoad": since(log.load) },
         }],
         "entries": entries,
-    } })
+    } });
+    if (log.left_out, log.unread) != (0, 0) {
+        archive["log"]["_leftOut"] = json!({ "requests": log.left_out, "messages": log.unread });
+    }
+    archive
 }
 
 /// Milliseconds, without what a clock of microseconds does not have.
@@ -70,7 +74,7 @@ fn entry(one: &Exchange) -> Value {
     let version = response.map_or("", |response| version(&response.protocol));
     let error = match &one.fate {
         Fate::Done => None,
-        Fate::Open => Some("unfinished"),
+        Fate::Open | Fate::Abandoned => Some("unfinished"),
         Fate::Failed(why) => Some(why.as_str()),
     };
     let mut entry = json!({
@@ -248,7 +252,7 @@ mod tests {
         for line in events.lines() {
             let mut event: Value = serde_json::from_str(line).expect("JSON");
             let method = event["method"].as_str().expect("a method").to_owned();
-            log.take(&method, event["params"].take());
+            log.take("S", &method, event["params"].take());
         }
         log
     }
@@ -365,6 +369,16 @@ mod tests {
         assert_eq!(entries[1]["response"]["_error"], json!("net::ERR_FAILED (csp)"));
         assert_eq!(entries[1]["timings"]["blocked"], json!(250.0));
         assert_eq!(written["log"]["pages"][0]["pageTimings"]["onLoad"], json!(-1.0));
+    }
+
+    #[test]
+    fn an_archive_counts_what_is_left_out() {
+        let mut log = log(EVENTS);
+        assert_eq!(written(&log)["log"]["_leftOut"], Value::Null);
+        (log.left_out, log.unread) = (2, 3);
+        let archive = Archive::parse(&written(&log).to_string(), "x".to_owned()).expect("an archive");
+        let left_out = archive.page.left_out;
+        assert_eq!((left_out.requests, left_out.messages), (2, 3));
     }
 
     #[test]

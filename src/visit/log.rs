@@ -35,6 +35,8 @@ pub(super) struct Log {
     pub(super) outstanding: usize,
     /// Requests beyond a limit.
     pub(super) left_out: u64,
+    /// Messages of the browser that were too long or could not be read: their events are missing.
+    pub(super) unread: u64,
 }
 
 /// Name and value of each field.
@@ -52,6 +54,8 @@ pub(super) struct Exchange {
     pub(super) wall: f64,
     /// The same instant on the monotonic clock.
     pub(super) issued: f64,
+    /// The session that reported the latest event about it: a navigation may begin in one and end in another.
+    session: String,
     pub(super) kind: String,
     pub(super) priority: String,
     /// Kind and URL of its cause.
@@ -77,6 +81,8 @@ pub(super) enum Fate {
     Done,
     /// The browser's reason.
     Failed(String),
+    /// The document or worker that made it went away, and nothing more was reported.
+    Abandoned,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -194,12 +200,12 @@ fn word(mut text: String) -> String {
 }
 
 impl Log {
-    /// Takes an event of the domain `Network`. Whether it was one about a request.
-    pub(super) fn take(&mut self, method: &str, params: Value) -> bool {
+    /// Takes an event of the domain `Network` from a session. Whether it was one about a request.
+    pub(super) fn take(&mut self, session: &str, method: &str, params: Value) -> bool {
         match method {
             "Network.requestWillBeSent" => {
                 if let Some(event) = read(method, params) {
-                    self.will_be_sent(event);
+                    self.will_be_sent(session, event);
                 }
             }
             "Network.requestWillBeSentExtraInfo" => {
@@ -213,12 +219,23 @@ impl Log {
             | "Network.loadingFinished"
             | "Network.loadingFailed" => {
                 if let Some(event) = read(method, params) {
-                    self.about(method, event);
+                    self.about(session, method, event);
                 }
             }
             _ => return false,
         }
         true
+    }
+
+    /// Expects no further event of a session, so that none of its requests is outstanding. Whether any was.
+    pub(super) fn detached(&mut self, session: &str) -> bool {
+        let before = self.outstanding;
+        let open = self.exchanges.iter_mut().filter(|one| one.fate == Fate::Open);
+        for one in open.filter(|one| one.session == session) {
+            one.fate = Fate::Abandoned;
+            self.outstanding -= 1;
+        }
+        self.outstanding < before
     }
 
     /// The request for the page, after redirects.
@@ -249,7 +266,7 @@ impl Log {
         }
     }
 
-    fn will_be_sent(&mut self, event: WillBeSent) {
+    fn will_be_sent(&mut self, session: &str, event: WillBeSent) {
         let WillBeSent { request, .. } = event;
         if let Some(response) = event.redirect_response {
             let bytes = response.encoded_data_length;
@@ -289,6 +306,7 @@ impl Log {
             is_as_sent,
             wall: event.wall_time,
             issued: event.timestamp,
+            session: session.to_owned(),
             kind: word(event.kind),
             priority: word(request.initial_priority),
             initiator: (word(event.initiator.kind), url),
@@ -315,7 +333,7 @@ impl Log {
         }
     }
 
-    fn about(&mut self, method: &str, event: About) {
+    fn about(&mut self, session: &str, method: &str, event: About) {
         let response = event.response.map(|mut response| {
             response.headers = self.kept(std::mem::take(&mut response.headers));
             response.status_text = word(response.status_text);
@@ -326,6 +344,9 @@ impl Log {
         let Some(one) = self.of(&event.request_id) else {
             return;
         };
+        if one.session != session {
+            session.clone_into(&mut one.session);
+        }
         match (method, response) {
             ("Network.requestServedFromCache", _) => one.cache = Some("memory"),
             ("Network.responseReceived", Some(response)) => one.answered(response, event.timestamp),
@@ -396,12 +417,12 @@ mod tests {
         for (name, value) in more.as_object().expect("an object") {
             params[name] = value.clone();
         }
-        assert!(log.take("Network.requestWillBeSent", params));
+        assert!(log.take("S", "Network.requestWillBeSent", params));
     }
 
     fn extra(log: &mut Log, id: &str, cookie: &str) {
         let params = json!({ "requestId": id, "headers": { "Cookie": cookie } });
-        log.take("Network.requestWillBeSentExtraInfo", params);
+        log.take("S", "Network.requestWillBeSentExtraInfo", params);
     }
 
     #[test]
@@ -443,9 +464,40 @@ mod tests {
             (Some("http://h/b"), 1)
         );
         let finished = json!({ "requestId": "1", "timestamp": 2.0, "encodedDataLength": 100 });
-        log.take("Network.loadingFinished", finished.clone());
+        log.take("S", "Network.loadingFinished", finished.clone());
         // Once is enough.
-        log.take("Network.loadingFinished", finished);
+        log.take("S", "Network.loadingFinished", finished);
+        assert_eq!(log.outstanding, 0);
+    }
+
+    #[test]
+    fn requests_of_a_session_that_is_gone_are_not_outstanding() {
+        let mut log = Log::default();
+        for id in ["1", "2", "3"] {
+            request(&mut log, id, "http://h/", &json!({}));
+        }
+        let finished = |id: &str| json!({ "requestId": id, "timestamp": 2.0, "encodedDataLength": 9 });
+        log.take("S", "Network.loadingFinished", finished("1"));
+        // Another session goes on with the request.
+        log.take(
+            "F",
+            "Network.dataReceived",
+            json!({ "requestId": "2", "timestamp": 1.5 }),
+        );
+        assert!(log.detached("S"));
+        let fates = |log: &Log| {
+            log.exchanges
+                .iter()
+                .map(|one| one.fate.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(fates(&log), [Fate::Done, Fate::Open, Fate::Abandoned]);
+        assert_eq!(log.outstanding, 1);
+        assert!(!log.detached("S"), "nothing more");
+        // Events that come nevertheless are about the response, and end nothing twice.
+        log.take("F", "Network.loadingFinished", finished("3"));
+        log.take("F", "Network.loadingFinished", finished("2"));
+        assert_eq!(fates(&log), [Fate::Done, Fate::Done, Fate::Done]);
         assert_eq!(log.outstanding, 0);
     }
 
@@ -453,11 +505,11 @@ mod tests {
     fn data_urls_and_foreign_events_are_none_of_the_log() {
         let mut log = Log::default();
         request(&mut log, "1", "data:,x", &json!({}));
-        log.take("Network.loadingFinished", json!({ "requestId": "1" }));
-        log.take("Network.loadingFinished", json!({ "requestId": "unknown" }));
-        log.take("Network.requestWillBeSent", json!({ "requestId": 7 }));
-        log.take("Network.responseReceived", Value::Null);
-        assert!(!log.take("Page.frameNavigated", json!({})));
+        log.take("S", "Network.loadingFinished", json!({ "requestId": "1" }));
+        log.take("S", "Network.loadingFinished", json!({ "requestId": "unknown" }));
+        log.take("S", "Network.requestWillBeSent", json!({ "requestId": 7 }));
+        log.take("S", "Network.responseReceived", Value::Null);
+        assert!(!log.take("S", "Page.frameNavigated", json!({})));
         assert_eq!((log.exchanges.len(), log.left_out, log.outstanding), (0, 0, 0));
         assert!(log.page().is_none());
     }

@@ -1,5 +1,5 @@
-//! Messages of the DevTools protocol over a pipe: JSON objects that each end with a NUL byte. Decides how long a message may be;
-//! `dialog` decides what messages mean.
+//! Messages of the DevTools protocol over a pipe: JSON objects that each end with a NUL byte. Decides how long a message may be,
+//! and which bytes are no messages; `dialog` decides what messages mean.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,13 +37,18 @@ pub(super) struct Decoder {
     is_passing: bool,
     /// Messages that were too long.
     pub(super) passed: u64,
+    /// Messages that could not be read.
+    pub(super) unread: u64,
+    /// Whether a message could be read, so that the other end speaks this protocol.
+    has_read: bool,
 }
 
 impl Decoder {
-    /// Takes bytes as they come, and adds the messages that they complete.
+    /// Takes bytes as they come, and adds the messages that they complete. Counts messages that cannot be read: a page can put half
+    /// of a surrogate pair into a URL, which Chromium passes on and JSON for Unicode text does not have.
     ///
     /// # Errors
-    /// Bytes that are no message; messages before them were added.
+    /// Bytes that are no message, if no message came before them.
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],
@@ -53,8 +58,19 @@ impl Decoder {
             self.keep(&bytes[..end]);
             bytes = &bytes[end + 1..];
             let whole = std::mem::take(&mut self.pending);
-            if !std::mem::take(&mut self.is_passing) {
-                messages.push(serde_json::from_slice(&whole)?);
+            if std::mem::take(&mut self.is_passing) {
+                continue;
+            }
+            match serde_json::from_slice(&whole) {
+                Ok(message) => {
+                    self.has_read = true;
+                    messages.push(message);
+                }
+                Err(error) if self.has_read => {
+                    tracing::debug!("a message of the browser cannot be read: {error}");
+                    self.unread += 1;
+                }
+                Err(error) => return Err(error),
             }
         }
         self.keep(bytes);
@@ -134,6 +150,17 @@ mod tests {
                 (decoder.passed, messages.len()),
                 if is_long { (1, 3) } else { (0, 4) }
             );
+        }
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_counted_and_the_next_one_read() {
+        for unreadable in [&b"{\"method\":\"\\ud800\"}"[..], b"\xff", b"", b"{\"id\":-1}"] {
+            let (mut decoder, mut messages) = (Decoder::default(), Vec::new());
+            for part in [STREAM, unreadable, b"\0", STREAM] {
+                decoder.take(part, &mut messages).expect("messages");
+            }
+            assert_eq!((decoder.unread, messages.len()), (1, 6), "{unreadable:?}");
         }
     }
 

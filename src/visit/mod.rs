@@ -17,12 +17,14 @@ use crate::cli::visit::Flags;
 use crate::cli::{link as link_flags, trace as trace_flags};
 use crate::failure::Failure;
 use crate::fetch;
-use crate::link;
+use crate::link::{self, Ran};
 use crate::trace;
 use crate::voice::Voice;
 use browser::Start;
 use dialog::Patience;
 use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::TempDir;
@@ -60,6 +62,51 @@ impl Scratch {
     }
 }
 
+/// The files that the user wants. Dropped before the visit has succeeded, it removes those that it made and that stayed empty.
+#[derive(Debug, Default)]
+struct Wanted {
+    made: Vec<PathBuf>,
+}
+
+impl Wanted {
+    /// Fails now, not after the visit, if a file cannot be written.
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true);
+        let opened = match options.clone().create_new(true).open(path) {
+            Ok(_) => {
+                self.made.push(path.to_owned());
+                Ok(())
+            }
+            // A file, a device, or a link to one.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                options.create(true).open(path).map(drop)
+            }
+            Err(error) => Err(error),
+        };
+        opened.map_err(|error| {
+            Failure::Usage(format!(
+                "cannot write `{}`: {error}; name a file in a writable directory",
+                path.display()
+            ))
+        })
+    }
+
+    /// Keeps also the files that stayed empty.
+    fn succeeded(mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        for path in self.made.iter().filter(|path| !has_content(path)) {
+            // The failure of the visit is told already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -69,29 +116,19 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     voice.listen();
     let page = fetch::page(&flags.url)?;
     let files = [&flags.report, &flags.har, &flags.pcap, &flags.keys];
+    let mut wanted = Wanted::default();
     for file in files.into_iter().flatten() {
-        writable(file)?;
+        wanted.add(file)?;
     }
     let scratch = Scratch::new()?;
-    match &flags.link {
-        Some(link) => over_link(flags, &page, link, &scratch, voice),
-        None => alone(flags, &page, &scratch, voice).map(|()| ExitCode::SUCCESS),
+    let code = match &flags.link {
+        Some(link) => over_link(flags, &page, link, &scratch, voice)?,
+        None => alone(flags, &page, &scratch, voice).map(|()| 0)?,
+    };
+    if code == 0 {
+        wanted.succeeded();
     }
-}
-
-/// Fails now, not after the visit, if a file cannot be written.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a command writes the file it is told to"
-)]
-fn writable(path: &Path) -> Result<(), Failure> {
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| {
-        Failure::Usage(format!(
-            "cannot write `{}`: {error}; name a file in a writable directory",
-            path.display()
-        ))
-    })
+    Ok(ExitCode::from(code))
 }
 
 #[allow(
@@ -123,6 +160,21 @@ fn keep(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
             to.display()
         ))
     })
+}
+
+/// As [`keep`], for secrets: readable by the user alone.
+fn keep_secrets(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
+    if to.is_some() && has_content(from) {
+        // A copy has the mode of its source before it has content, also where a file was.
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(from, mode).map_err(|error| {
+            Failure::System(format!(
+                "cannot protect the secrets in `{}`: {error}; name a folder of your own in $TMPDIR",
+                from.display()
+            ))
+        })?;
+    }
+    keep(from, to)
 }
 
 /// The browser without a link; also the part behind one.
@@ -158,7 +210,7 @@ fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<
             .unwrap_or(&scratch.har);
         write(har, &archive)?;
     }
-    keep(&scratch.keys, flags.keys.as_ref())?;
+    keep_secrets(&scratch.keys, flags.keys.as_ref())?;
     let judged = browser::judged(page.as_str(), &dialog, patience);
     if flags.behind || is_empty {
         return judged;
@@ -168,27 +220,52 @@ fn alone(flags: &Flags, page: &Url, scratch: &Scratch, voice: &Voice) -> Result<
     judged
 }
 
-/// The browser behind a link, and what its packets explain.
-fn over_link(
+/// The browser behind a link, and what its packets explain. Returns the exit code of the part behind it.
+fn over_link(flags: &Flags, page: &Url, link: &str, scratch: &Scratch, voice: &Voice) -> Result<u8, Failure> {
+    let words = link_words(flags, page, link, scratch, voice)?;
+    let behind = link_flags::Flags::of(words).map_err(|error| unfit(&error))?;
+    let plan = link::plan(&behind)?;
+    let advice = "visit without --link: the report then has the browser's times only";
+    let ran = link::behind(&behind, &plan, advice)?;
+    if !has_content(&scratch.har) {
+        // The part behind the link has said why.
+        return Ok(ran.code.max(1));
+    }
+    kept(flags, page, &plan.profile.name, scratch, &ran, voice)?;
+    Ok(ran.code)
+}
+
+fn unfit(error: &clap::Error) -> Failure {
+    Failure::Usage(format!("the link: {}", error.render()))
+}
+
+/// Keeps the files of a visit over a link and reports it. Each is useful without the others, so a failure skips none of them.
+///
+/// # Errors
+/// All failures, and why the recording of packets is incomplete.
+fn kept(
     flags: &Flags,
     page: &Url,
     link: &str,
     scratch: &Scratch,
+    ran: &Ran,
     voice: &Voice,
-) -> Result<ExitCode, Failure> {
-    let words = link_words(flags, page, link, scratch, voice)?;
-    let usage = |error: clap::Error| Failure::Usage(format!("the link: {}", error.render()));
-    let behind = link_flags::Flags::of(words).map_err(usage)?;
-    let plan = link::plan(&behind)?;
-    let advice = "visit without --link: the report then has the browser's times only";
-    let code = link::behind(&behind, &plan, advice)?;
-    if !has_content(&scratch.har) {
-        // The part behind the link has said why.
-        return Ok(ExitCode::from(code.max(1)));
+) -> Result<(), Failure> {
+    Failure::of_all([
+        keep(&scratch.har, flags.har.as_ref()),
+        keep(&scratch.pcap, flags.pcap.as_ref()),
+        keep_secrets(&scratch.keys, flags.keys.as_ref()),
+        ran.recorded(),
+        explained(flags, page, link, scratch, voice),
+    ])
+}
+
+/// Reports what the packets explain.
+fn explained(flags: &Flags, page: &Url, link: &str, scratch: &Scratch, voice: &Voice) -> Result<(), Failure> {
+    if !has_content(&scratch.pcap) {
+        // The recording failed before its first byte.
+        return trace::unobserved(&scratch.har, page.as_str(), flags.report.as_deref(), voice);
     }
-    keep(&scratch.har, flags.har.as_ref())?;
-    keep(&scratch.pcap, flags.pcap.as_ref())?;
-    keep(&scratch.keys, flags.keys.as_ref())?;
     let mut words: Vec<OsString> = vec![
         scratch.pcap.clone().into(),
         "--har".into(),
@@ -200,9 +277,8 @@ fn over_link(
     if let Some(report) = &flags.report {
         words.extend(["--report".into(), report.clone().into()]);
     }
-    let joined = trace_flags::Flags::of(words).map_err(usage)?;
-    trace::visited(&joined, page.as_str(), &plan.profile.name, voice)?;
-    Ok(ExitCode::from(code))
+    let joined = trace_flags::Flags::of(words).map_err(|error| unfit(&error))?;
+    trace::visited(&joined, page.as_str(), link, voice)
 }
 
 /// The command line of the link.
@@ -255,4 +331,53 @@ fn link_words(
         words.push("-v".into());
     }
     Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use ::trace::{LinkType, PcapngWriter};
+    use clap::Parser as _;
+
+    const ARCHIVE: &str = r#"{"log":{"entries":[{"startedDateTime":"1970-01-01T00:01:00Z",
+        "request":{"method":"GET","url":"http://h/"},"timings":{}}]}}"#;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test writes what the browser would")]
+    fn a_recording_that_failed_costs_no_other_file() {
+        let mut cut = Vec::new();
+        PcapngWriter::begin(&mut cut, "weir").interface(&mut cut, LinkType::RAW, 0, "weir0");
+        // The beginning of a packet.
+        cut.extend_from_slice(&[6, 0, 0, 0]);
+        for capture in [Vec::new(), cut] {
+            let folder = TempDir::new().expect("a folder");
+            let path = |name: &str| folder.path().join(name);
+            let mut words: Vec<OsString> = ["weir", "visit", "http://h/", "--link", "ppp"]
+                .map(OsString::from)
+                .into();
+            let files = ["har", "keys", "report"];
+            for file in files {
+                words.extend([format!("--{file}").into(), path(file).into()]);
+            }
+            let Command::Visit(flags) = Cli::try_parse_from(words).expect("flags").command else {
+                panic!("another command");
+            };
+            let scratch = Scratch::new().expect("a folder");
+            std::fs::write(&scratch.har, ARCHIVE).expect("is ours");
+            std::fs::write(&scratch.keys, "secret").expect("is ours");
+            std::fs::write(&scratch.pcap, &capture).expect("is ours");
+            let ran = Ran {
+                code: 0,
+                incomplete: Some("the capture ends early".to_owned()),
+            };
+            let page = fetch::page(&flags.url).expect("a URL");
+            let why = kept(&flags, &page, "ppp", &scratch, &ran, &Voice::silent()).expect_err("incomplete");
+            assert_eq!(why.code(), 4, "{why}");
+            assert!(why.to_string().starts_with("the capture ends early"), "{why}");
+            for file in files {
+                assert!(has_content(&path(file)), "{file}: {why}");
+            }
+        }
+    }
 }

@@ -107,6 +107,18 @@ impl Site {
         }
     }
 
+    /// Refuses everyone these paths, which are only some of those that a lost rule refuses. Adds them to the reason why it is lost.
+    pub(crate) fn close_some(&mut self, paths: &[String], why: String) -> String {
+        if paths.is_empty() {
+            return why;
+        }
+        self.access.extend(paths.iter().map(|path| Access::nobody(path)));
+        format!(
+            "{why}; of its paths, the result denies only `{}`",
+            paths.join("`, `")
+        )
+    }
+
     /// Refuses requests for these paths that meet one of the sets of conditions.
     pub(crate) fn refuse(&mut self, path: &str, sets: &Sets, status: u16) {
         for conditions in sets.iter() {

@@ -4,12 +4,11 @@
 use super::super::counters::milliseconds;
 use super::super::words::{counted, measures};
 use super::super::{quic, security};
-use super::{AFTER, After, BEFORE, CONNECTIONS_MAX, Carrier, FINDINGS_MAX, Joined, Object, Pause};
+use super::{AFTER, After, BEFORE, Carrier, Joined, Object, Pause};
 use crate::archive::Entry;
 use ::trace::{Connection, Direction, End, Finding, Quic, Side, Spread};
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use units::{Bytes, Duration};
+use units::Bytes;
 use url::Position;
 
 const STYLE: &str = include_str!("page.css");
@@ -124,9 +123,9 @@ impl Joined<'_> {
             (Bytes(bytes).to_string(), "received"),
         ];
         if self.visit.is_observed {
-            let again: u64 = self.visit.connections.iter().map(Carrier::again).sum();
-            tiles.push((self.visit.connections.len().to_string(), "connections"));
-            tiles.push((again.to_string(), "packets lost or sent again"));
+            let totals = &self.visit.totals;
+            tiles.push((totals.connections.to_string(), "connections"));
+            tiles.push((totals.again.to_string(), "packets lost or sent again"));
         }
         html.push_str("<div class=\"tiles\">");
         for (value, what) in tiles {
@@ -141,6 +140,21 @@ impl Joined<'_> {
                 "<p class=\"bad\">{} without a complete response.</p>",
                 counted(failed, "request")
             );
+        }
+        let left_out = page.left_out;
+        for (what, count) in [
+            (
+                "Requests beyond the limits of Weir, which are missing here",
+                left_out.requests,
+            ),
+            (
+                "Messages of the browser that were too long or could not be read, so that requests may be missing here",
+                left_out.messages,
+            ),
+        ] {
+            if count > 0 {
+                let _ = writeln!(html, "<p class=\"bad\">{what}: {count}.</p>");
+            }
         }
     }
 
@@ -358,34 +372,30 @@ impl Joined<'_> {
     /// The findings by kind, with what to change.
     fn causes(&self, html: &mut String) {
         html.push_str("<h2>Findings</h2>\n");
-        let mut kinds: BTreeMap<&str, (u64, Duration, &str)> = BTreeMap::new();
-        for finding in &self.visit.findings {
-            let (title, remedy) = (finding.kind.title(), finding.kind.remedy());
-            let kind = kinds.entry(title).or_insert((0, Duration::ZERO, remedy));
-            kind.0 += 1;
-            kind.1 += finding.cost;
-        }
-        if kinds.is_empty() {
+        let totals = &self.visit.totals;
+        if totals.kinds.is_empty() {
             html.push_str("<p class=\"soft\">None: no loss, no timer and no window cost time.</p>\n");
             return;
         }
-        let mut kinds: Vec<_> = kinds.into_iter().collect();
-        kinds.sort_by_key(|(_, (_, cost, _))| std::cmp::Reverse(*cost));
+        let mut kinds: Vec<_> = totals.kinds.iter().collect();
+        kinds.sort_by_key(|(_, kind)| std::cmp::Reverse(kind.cost));
         html.push_str("<div class=\"cards\">\n");
-        for (title, (count, cost, remedy)) in kinds {
+        for (title, kind) in kinds {
             let _ = writeln!(
                 html,
                 "<div class=\"card\"><h3>{title}</h3><p>{}, {} together</p><p class=\"soft\">{}</p></div>",
-                counted(count, "time"),
-                milliseconds(cost),
-                escaped(remedy)
+                counted(kind.count, "time"),
+                milliseconds(kind.cost),
+                escaped(kind.remedy)
             );
         }
         html.push_str("</div>\n");
-        if self.visit.findings.len() >= FINDINGS_MAX {
+        let listed = self.visit.findings.len();
+        if totals.findings > listed as u64 {
             let _ = writeln!(
                 html,
-                "<p class=\"soft\">Only the first {FINDINGS_MAX} findings are listed.</p>"
+                "<p class=\"soft\">Objects and connections list the first {listed} of {} findings.</p>",
+                totals.findings
             );
         }
     }
@@ -426,10 +436,11 @@ impl Joined<'_> {
             html.push_str("</div>\n");
         }
         html.push_str("</div>\n");
-        if self.visit.connections.len() >= CONNECTIONS_MAX {
+        let (listed, all) = (self.visit.connections.len(), self.visit.totals.connections);
+        if all > listed as u64 {
             let _ = writeln!(
                 html,
-                "<p class=\"soft\">Only the first {CONNECTIONS_MAX} connections are listed.</p>"
+                "<p class=\"soft\">The first {listed} of {all} connections.</p>"
             );
         }
     }
@@ -469,20 +480,6 @@ impl Carrier {
         match self {
             Carrier::Tcp(tcp) => tcp.id.0,
             Carrier::Quic(quic) => quic.id.0,
-        }
-    }
-
-    /// Packets that carried data again, or were lost.
-    fn again(&self) -> u64 {
-        match self {
-            Carrier::Tcp(tcp) => [&tcp.from_client, &tcp.from_server]
-                .map(|side| side.retransmissions.packets + side.out_of_order_late)
-                .iter()
-                .sum(),
-            Carrier::Quic(quic) => [&quic.from_client, &quic.from_server]
-                .map(|side| side.lost + side.lost_before)
-                .iter()
-                .sum(),
         }
     }
 }
@@ -662,10 +659,28 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{request, visit};
+    use super::super::{CONNECTIONS_MAX, FINDINGS_MAX, RESULTS_MAX};
     use super::*;
-    use ::trace::{ConnectionId, Kind};
+    use crate::archive::LeftOut;
+    use ::trace::{ConnectionId, Event, Kind};
+    use units::Duration;
 
     const START_NS: u64 = 60_000_000_000;
+
+    /// A finding of connection 1, from 20 to 50 ms.
+    fn recovery() -> Event {
+        Event::Finding(Finding {
+            connection: ConnectionId(1),
+            sender: Side::Server,
+            at: Duration::from_millis(20),
+            cost: Duration::from_millis(30),
+            packets: vec![7],
+            kind: Kind::FastRecovery {
+                segments: 2,
+                upstream: false,
+            },
+        })
+    }
 
     #[test]
     fn a_page_has_each_object_its_waits_and_what_delayed_it() {
@@ -682,17 +697,7 @@ mod tests {
         visit.archive.entries[2].error = Some("net::ERR_<b>".to_owned());
         visit.archive.page.load = Some(120.0);
         visit.link = Some("ppp".to_owned());
-        visit.findings.push(Finding {
-            connection: ConnectionId(1),
-            sender: Side::Server,
-            at: Duration::from_millis(20),
-            cost: Duration::from_millis(30),
-            packets: vec![7],
-            kind: Kind::FastRecovery {
-                segments: 2,
-                upstream: false,
-            },
-        });
+        visit.event(&recovery());
         let page = visit.joined(START_NS).page();
         for part in [
             "<title>Visit of http://h/&lt;script&gt;&quot;</title>",
@@ -745,6 +750,23 @@ mod tests {
     }
 
     #[test]
+    fn what_the_archive_lacks_is_told() {
+        let mut visit = visit(&[("/a", 0, 5.0, 100.0)]);
+        assert!(!visit.joined(0).page().contains("missing here"));
+        visit.archive.page.left_out = LeftOut {
+            requests: 7,
+            messages: 2,
+        };
+        let page = visit.joined(0).page();
+        for part in [
+            "Requests beyond the limits of Weir, which are missing here: 7.",
+            "could not be read, so that requests may be missing here: 2.",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    #[test]
     fn every_wait_has_a_color_and_the_names_of_the_table() {
         for (class, ..) in WAITS {
             assert!(
@@ -784,6 +806,33 @@ mod tests {
         let page = visit(&entries).joined(0).page();
         assert_eq!(page.matches("<details").count(), ROWS_MAX);
         assert!(page.contains("The first 1000 of 1005 objects."), "limit");
+    }
+
+    #[test]
+    fn totals_count_what_is_not_listed() {
+        let mut visit = visit(&[("/a", 0, 5.0, 100.0)]);
+        for _ in 0..FINDINGS_MAX {
+            visit.event(&recovery());
+        }
+        let page = visit.joined(START_NS).page();
+        assert!(
+            page.contains("<p>1000 times,") && !page.contains("list the first"),
+            "{page}"
+        );
+        visit.totals.connections = CONNECTIONS_MAX as u64 + 3;
+        visit.event(&recovery());
+        // Beyond this limit, results are no longer kept.
+        visit.kept = RESULTS_MAX;
+        visit.event(&recovery());
+        let page = visit.joined(START_NS).page();
+        for part in [
+            "<p>1002 times,",
+            "list the first 1000 of 1002 findings.",
+            "<b>203</b><span>connections</span>",
+            "The first 0 of 203 connections.",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
     }
 
     #[test]

@@ -476,14 +476,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
                     ("<locationmatch", Some(Limit::Refusal)) => regex::partly(arg),
                     _ => Vec::new(),
                 };
-                let why = match some.is_empty() {
-                    true => why,
-                    false => format!(
-                        "{why}; of its paths, the result denies only `{}`",
-                        some.join("`, `")
-                    ),
-                };
-                site.access.extend(some.iter().map(|path| Access::nobody(path)));
+                let why = site.close_some(&some, why);
                 note_refused(section, &why, cx.report);
             }
             false => {

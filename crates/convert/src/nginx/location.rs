@@ -241,15 +241,7 @@ fn location(
             site.close(&denied);
             block.note_all(&Fate::missing(why), cx.report);
         } else {
-            let some = closed::some_of(block, place);
-            let why = match some.is_empty() {
-                true => why,
-                false => format!(
-                    "{why}; of its paths, the result denies only `{}`",
-                    some.join("`, `")
-                ),
-            };
-            site.access.extend(some.iter().map(|path| Access::nobody(path)));
+            let why = site.close_some(&closed::some_of(block, place), why);
             refuse(block, &why, cx.report);
             // Files answer in place of a text.
             for one in block.inner().iter().filter(|one| closed::is_text(one)) {
