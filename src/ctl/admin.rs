@@ -1,11 +1,12 @@
 //! Commands to the admin listener of a server over HTTP: `weir ctl --admin`. Decides where the token may go, and what a user can
 //! do about each failure.
 
-use crate::ask::{self, Request};
+use crate::ask::{self, Request, Response};
 use crate::cli::ctl::AdminFlags;
 use crate::failure::Failure;
 use crate::secure::{Secure, TlsFlags, host};
-use runtime::control::ANSWER_PATIENCE;
+use runtime::clock;
+use runtime::control::{ANSWER_PATIENCE, SUCCESSORS_MAX};
 use std::path::Path;
 use tls::refusal::Settings;
 use units::Duration;
@@ -13,6 +14,9 @@ use url::{Host, Url};
 
 /// Largest file of a token, in bytes.
 const TOKEN_MAX: u64 = 4 << 10;
+
+/// Longest pause before a command is sent again.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How errors of TLS name the flags.
 const SETTINGS: Settings = Settings {
@@ -46,20 +50,48 @@ pub(super) fn ask(url: &Url, flags: &AdminFlags, command: &str) -> Result<String
     };
     // The server gives up a little later than its answer is due, and says so.
     let patience = Duration::from_secs(ANSWER_PATIENCE.as_secs() + 30);
-    let response = ask::ask(&request, secure.as_ref(), patience).map_err(|unanswered| {
-        let advice = match unanswered.is_final {
-            // The reason of TLS says what to do.
-            true => "",
-            false => {
-                "; check that the server runs, and that this is an address of `listen` in its table `[admin]`"
-            }
-        };
-        Failure::System(format!("`{url}` does not answer: {}{advice}", unanswered.why))
-    })?;
+    let send = || {
+        ask::ask(&request, secure.as_ref(), patience).map_err(|unanswered| {
+            let advice = match unanswered.is_final {
+                // The reason of TLS says what to do.
+                true => "",
+                false => {
+                    "; check that the server runs, and that this is an address of `listen` in its table `[admin]`"
+                }
+            };
+            Failure::System(format!("`{url}` does not answer: {}{advice}", unanswered.why))
+        })
+    };
+    let response = until_read(send, clock::pause)?;
     if is_answer(&response.content) {
         return Ok(String::from_utf8_lossy(&response.content).into_owned());
     }
     Err(refusal(url, response.status, flags.token_file.as_deref()))
+}
+
+/// Sends a command, and sends it again as often as to the control socket while nobody reads it: the process stops, or another
+/// one takes over. Returns the last response.
+///
+/// # Errors
+/// That of the last attempt.
+fn until_read(
+    mut send: impl FnMut() -> Result<Response, Failure>,
+    mut pause: impl FnMut(Duration),
+) -> Result<Response, Failure> {
+    let mut again = 0..SUCCESSORS_MAX;
+    loop {
+        let response = send()?;
+        // Any other 503 may be that of a proxy, which may have passed the command on.
+        let is_unread = response.status == 503 && is_answer(&response.content);
+        if !is_unread || again.next().is_none() {
+            return Ok(response);
+        }
+        let asked = response
+            .field("Retry-After")
+            .and_then(|secs| secs.parse().ok())
+            .map(Duration::from_secs);
+        pause(asked.unwrap_or(PAUSE_MAX).min(PAUSE_MAX));
+    }
 }
 
 /// Whether content is the answer to a command. Everything between, a proxy for instance, answers otherwise.
@@ -148,6 +180,49 @@ fn token(file: &Path) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use crate::cli::ctl::parse_url;
+
+    #[test]
+    fn a_command_is_sent_again_if_nobody_has_read_it() {
+        let response = |status, retry_after: &str, content: &str| Response {
+            status,
+            fields: vec![("Retry-After".to_owned(), retry_after.to_owned())],
+            content: content.into(),
+        };
+        let unread = r#"{"ok":false,"kind":"system","error":"it stops"}"#;
+        let seconds = Duration::from_secs;
+        for (responses, pauses) in [
+            (vec![response(200, "", r#"{"ok":true}"#)], vec![]),
+            (
+                vec![response(503, "1", unread), response(200, "", r#"{"ok":true}"#)],
+                vec![seconds(1)],
+            ),
+            (
+                vec![
+                    response(503, "0", unread),
+                    response(503, "99", unread),
+                    response(503, "soon", unread),
+                    response(503, "1", unread),
+                ],
+                vec![seconds(0), seconds(1), seconds(1)],
+            ),
+            // An overloaded server, a proxy, and commands that were read.
+            (vec![response(503, "0", "<p>busy")], vec![]),
+            (vec![response(504, "0", unread)], vec![]),
+            (vec![response(500, "0", unread)], vec![]),
+        ] {
+            let (mut sent, mut paused) = (0, Vec::new());
+            let got = until_read(
+                || {
+                    sent += 1;
+                    Ok(responses[sent - 1].clone())
+                },
+                |span| paused.push(span),
+            );
+            let last = responses.last().map(|response| response.status);
+            assert_eq!(got.ok().map(|response| response.status), last);
+            assert_eq!((sent, paused), (responses.len(), pauses));
+        }
+    }
 
     #[test]
     fn cleartext_stays_on_this_machine() {

@@ -11,6 +11,7 @@ use crate::serve::tree::Tree;
 use crate::serve::upgrade::Line;
 use crate::serve::wire::{Connection, Response};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 const TOKEN: &str = "0123456789abcdef0123";
@@ -437,6 +438,45 @@ fn each_failure_of_the_client_says_what_to_do() {
     let output = weir(&["ctl", "status"]);
     assert_eq!(output.status.code(), Some(USAGE));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--socket"));
+}
+
+/// The URL of an admin listener that sends these responses, each over a connection of its own, and closes then.
+fn scripted(responses: Vec<(&'static str, &'static str)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for (status, content) in responses {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut request = Vec::new();
+            let mut room = [0; 1_024];
+            while !request.ends_with(b"}") {
+                match stream.read(&mut room) {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => request.extend_from_slice(&room[..length]),
+                }
+            }
+            let length = content.len();
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nRetry-After: 0\r\n\r\n");
+            let _ = stream.write_all(format!("{head}{content}").as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_command_that_no_process_has_read_is_sent_again() {
+    let unread = (
+        "503 Service Unavailable",
+        r#"{"ok":false,"kind":"system","error":"another one takes over"}"#,
+    );
+    let done = ("200 OK", r#"{"ok":true,"now":"reloaded"}"#);
+    let (code, text) = ctl(&scripted(vec![unread, unread, done]), &[], &["reload"]);
+    assert!(code == 0 && text.contains("reloaded"), "{code}: {text}");
+    let (code, text) = ctl(&scripted(vec![unread; 4]), &[], &["reload"]);
+    assert!(
+        code == SYSTEM && text.contains("another one takes over"),
+        "{code}: {text}"
+    );
 }
 
 /// The new program takes commands, and the old one none.

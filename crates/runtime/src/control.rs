@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// disconnected; if all have asked, the new one is.
 const SILENT_MAX: usize = 32;
 /// How many programs may take the name over, one after another, before a question counts as unanswered.
-const SUCCESSORS_MAX: u32 = 3;
+pub const SUCCESSORS_MAX: u32 = 3;
 /// How long an answer may take.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
