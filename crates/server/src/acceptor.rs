@@ -67,7 +67,8 @@ impl Service for Server {
 
     fn dialing(&self) -> Option<Dialing> {
         // The rule of each connection bounds the time to open it.
-        let dials = self.hub.dials || (self.is_admin && self.hub.control.is_some());
+        let takes_commands = || self.hub.current().1.admin.control.is_some();
+        let dials = self.hub.dials || (self.is_admin && takes_commands());
         dials.then(|| Dialing {
             peers_max: PEERS_MAX,
             connect_time_max: CONNECT_TIMEOUT_MAX,

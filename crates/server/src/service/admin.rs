@@ -5,7 +5,7 @@
 
 use super::handler::{Handler, Handlers};
 use crate::config::Config;
-use crate::control;
+use crate::control::{self, Control};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_semantics::method::Method;
@@ -25,8 +25,8 @@ pub(crate) struct AdminHandlers {
     pub(crate) handlers: Handlers,
     /// SHA-256 of the token: comparing hashes tells nothing about the token. `None`: none is needed.
     token: Option<[u8; 32]>,
-    /// Whether commands are taken.
-    pub(crate) has_control: bool,
+    /// What takes commands for the operator; `None`: none are taken.
+    pub(crate) control: Option<Arc<Control>>,
 }
 
 /// Why a request has no right to an answer.
@@ -63,7 +63,7 @@ impl AdminHandlers {
     pub(crate) fn open(
         config: &Config,
         own: Vec<(&'static str, Arc<dyn Handler>)>,
-        has_control: bool,
+        control: Option<Arc<Control>>,
     ) -> Result<AdminHandlers, String> {
         let Some(admin) = &config.admin else {
             return Ok(AdminHandlers::default());
@@ -92,7 +92,7 @@ impl AdminHandlers {
         Ok(AdminHandlers {
             handlers,
             token,
-            has_control,
+            control,
         })
     }
 
@@ -130,7 +130,7 @@ impl AdminHandlers {
         if path != control::PATH.as_bytes() {
             return Command::None;
         }
-        if !self.has_control {
+        if self.control.is_none() {
             return Command::Off;
         }
         if head.method != Method::Post {

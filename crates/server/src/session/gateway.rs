@@ -74,8 +74,8 @@ pub(super) fn route(
 
 /// The route of a request at an admin address, if it may hold a command.
 fn command(cx: &Cx, head: &RequestHead<'_, '_>) -> Option<Found> {
-    let control = cx.hub.control.as_ref()?;
     let admin = &cx.state.admin;
+    let control = admin.control.as_ref()?;
     let is_taken = admin.admit(head).is_ok() && admin.command(head) == Command::Taken;
     is_taken.then(|| control.route())
 }
