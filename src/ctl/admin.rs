@@ -1,5 +1,5 @@
-//! Commands to the admin listener of a server over HTTP: `weir ctl --admin`. Decides where the token may go, and what a user can
-//! do about each failure.
+//! Commands to the admin listener of a server over HTTP: `weir ctl --admin`. Decides where the token may go, which commands are
+//! sent again, and what a user can do about each failure.
 
 use crate::ask::{self, Request, Response};
 use crate::cli::ctl::AdminFlags;
@@ -17,6 +17,9 @@ const TOKEN_MAX: u64 = 4 << 10;
 
 /// Longest pause before a command is sent again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What --token-file names.
+const COPY: &str = "a copy of the server's `control-token-file` or, without one, of its `token-file`";
 
 /// How errors of TLS name the flags.
 const SETTINGS: Settings = Settings {
@@ -104,11 +107,18 @@ fn is_answer(content: &[u8]) -> bool {
 fn refusal(url: &Url, status: u16, token: Option<&Path>) -> Failure {
     match (status, token) {
         (401, None) => Failure::Usage(format!(
-            "`{url}` wants a token (status 401); name a copy of the server's `token-file` with --token-file"
+            "`{url}` wants a token (status 401); name {COPY} with --token-file"
         )),
         (401, Some(file)) => Failure::Usage(format!(
-            "`{url}` does not accept the token in `{}` (status 401); copy the server's `token-file`, and reload the server if \
-             that file has changed",
+            "`{url}` does not accept the token in `{}` (status 401); name {COPY}, and reload the server if that file has changed",
+            file.display()
+        )),
+        (403, None) => Failure::Usage(format!(
+            "`{url}` lets this client read and not send commands (status 403); name {COPY} with --token-file"
+        )),
+        (403, Some(file)) => Failure::Usage(format!(
+            "`{url}` takes no commands with the token in `{}` (status 403), which may only read; name {COPY}, and reload the \
+             server if that file has changed",
             file.display()
         )),
         (404 | 405, _) => Failure::Usage(format!(
@@ -161,16 +171,12 @@ fn is_this_machine(url: &Url) -> bool {
 /// The token in a file.
 fn token(file: &Path) -> Result<String, Failure> {
     let shown = file.display();
-    let content = runtime::fs::read_small(file, TOKEN_MAX).map_err(|error| {
-        Failure::Usage(format!(
-            "--token-file: `{shown}`: {error}; name a copy of the server's `token-file`"
-        ))
-    })?;
+    let content = runtime::fs::read_small(file, TOKEN_MAX)
+        .map_err(|error| Failure::Usage(format!("--token-file: `{shown}`: {error}; name {COPY}")))?;
     let token = content.trim_ascii();
     match token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {
         true => Err(Failure::Usage(format!(
-            "--token-file: `{shown}` has no token: it is one word of visible ASCII characters; name a copy of the server's \
-             `token-file`"
+            "--token-file: `{shown}` has no token: it is one word of visible ASCII characters; name {COPY}"
         ))),
         false => Ok(String::from_utf8_lossy(token).into_owned()),
     }

@@ -306,6 +306,38 @@ fn commands_need_a_certificate() {
 }
 
 #[test]
+fn readers_send_no_commands() {
+    const CONTROL_TOKEN: &str = "fedcba9876543210fedc";
+    let tree = Tree::new();
+    versions(&tree);
+    tree.write("control-token", CONTROL_TOKEN);
+    let (server, admin) = launch(
+        Strategy::LOOPS,
+        &tree,
+        "token-file = 'token'\ncontrol = true\ncontrol-token-file = 'control-token'",
+    );
+    let file = |name: &str| tree.join(name).to_str().expect("a plain path").to_owned();
+    let url = format!("http://{admin}");
+    let (code, text) = ctl(&url, &["--token-file", &file("token")], &["stop"]);
+    assert!(
+        code == USAGE && text.contains("403") && text.contains("`control-token-file`"),
+        "{code}: {text}"
+    );
+    let (code, text) = ctl(&url, &["--token-file", &file("control-token")], &["status"]);
+    assert!(code == 0 && text.contains("\"pid\""), "{code}: {text}");
+    for token in [TOKEN, CONTROL_TOKEN] {
+        let right = format!("Bearer {token}");
+        let mut connection = Connection::open(admin);
+        let response = connection.request("GET", "/metrics", &[("Authorization", &*right)]);
+        assert_eq!(response.status, 200);
+        assert_eq!(total(&response.text(), "weir_admin_denied_total"), 1);
+    }
+    let log = server.stderr();
+    assert!(log.contains("at an admin address: it may only read"), "{log}");
+    assert!(!log.contains(TOKEN) && !log.contains(CONTROL_TOKEN), "{log}");
+}
+
+#[test]
 fn no_commands_are_taken_by_default() {
     let tree = Tree::new();
     versions(&tree);

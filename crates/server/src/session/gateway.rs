@@ -76,8 +76,8 @@ pub(super) fn route(
 fn command(cx: &Cx, head: &RequestHead<'_, '_>) -> Option<Found> {
     let admin = &cx.state.admin;
     let control = admin.control.as_ref()?;
-    let is_taken = admin.admit(head).is_ok() && admin.command(head) == Command::Taken;
-    is_taken.then(|| control.route())
+    let right = admin.admit(head).ok()?;
+    (admin.command(head, right) == Command::Taken).then(|| control.route())
 }
 
 /// Lines of rules for the response of an upstream to this request, and that of its id if responses have one.
