@@ -334,6 +334,8 @@ pub(crate) struct Hub {
     /// Incremented by each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
+    /// Those of `peers` that are at the admin addresses: no other process has these.
+    pub(crate) admin_peers: Peers,
     /// Connections of this process whose TLS handshake is not complete.
     pub(crate) handshakes: Peers,
     pub(crate) budget: Arc<Budget>,
@@ -384,6 +386,14 @@ impl Hub {
         (self.generation.load(Ordering::Relaxed), Arc::clone(&state))
     }
 
+    /// Ends the count of a connection of `ip` that was counted by [`Peers::enter`], at an admin address if it `is_admin`.
+    pub(crate) fn leave(&self, ip: IpAddr, is_admin: bool) {
+        if is_admin {
+            self.admin_peers.leave(ip);
+        }
+        self.peers.leave(ip);
+    }
+
     /// Publishes the cache's counters to the other processes, if any.
     pub(crate) fn tell_cache(&self) {
         if self.board.is_among() {
@@ -428,6 +438,7 @@ impl Server {
                 own,
                 generation: AtomicU64::new(0),
                 peers: interprocess.peers,
+                admin_peers: Peers::default(),
                 handshakes: Peers::default(),
                 budget: interprocess.budget,
                 purges: interprocess.purges,

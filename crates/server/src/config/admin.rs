@@ -12,6 +12,9 @@ use std::path::PathBuf;
 /// Connections open at the admin addresses at a time.
 pub(super) const CONNECTIONS_MAX: u32 = 64;
 
+/// Connections of one address open there at a time: a quarter, as of all connections of a server.
+pub(crate) const ADMIN_PER_ADDRESS_MAX: u32 = CONNECTIONS_MAX / 4;
+
 /// The table `[admin]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

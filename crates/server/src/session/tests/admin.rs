@@ -1,10 +1,11 @@
-//! Requests at the admin addresses: who may read, and which requests hold commands.
+//! Requests at the admin addresses: who may connect and read, and which requests hold commands.
 
-use super::rig::{Lines, Rig, answers, source};
+use super::rig::{Lines, Rig, answers, peer, source};
 use crate::config::{Admin, Config};
 use crate::service::{Additions, Interprocess, Server};
 use crate::site::OpenError;
 use runtime::control::Control as Answering;
+use runtime::{Accepted, Service as _, Session as _};
 use std::sync::Arc;
 use units::Seed;
 
@@ -157,4 +158,63 @@ fn a_reload_disables_commands_and_never_enables_them() {
     }
     reload(&mut rig, |admin| admin.control = false);
     assert_eq!(command(&mut rig, ""), Some(404));
+}
+
+#[test]
+fn one_address_has_a_quarter_of_the_places() {
+    let answering = Answering::without_file().expect("an inbox");
+    let mut rig = at_admin(&answering, |_| {});
+    let config = Config {
+        max_handshakes_per_address: Some(1),
+        ..rig.server.config()
+    };
+    rig.server.reload(config, None).expect("a reload");
+    rig.turn();
+    let accept = |rig: &mut Rig, is_to_agree: bool| {
+        let accepted = Accepted {
+            is_to_agree,
+            ..peer()
+        };
+        rig.server.accept(&mut rig.cx, &accepted, rig.now)
+    };
+    let mut held = vec![accept(&mut rig, true).expect("a place")];
+    for _ in 0..16 {
+        assert!(accept(&mut rig, true).is_none(), "a handshake is under way");
+    }
+    while let Some(session) = accept(&mut rig, false) {
+        held.push(session);
+    }
+    assert_eq!(held.len(), 15, "beside the connection of the rig");
+    // Another address has places here, and this one at other listeners.
+    let other = Accepted::at_first("192.0.2.8:1".parse().expect("an address"));
+    let other = rig.server.accept(&mut rig.cx, &other, rig.now);
+    let public = Server::of(&rig.server.hub).accept(&mut rig.cx, &peer(), rig.now);
+    held.extend([other, public].map(|session| session.expect("a place")));
+    let totals = rig.server.totals();
+    assert_eq!(
+        (
+            rig.server.open_connections(),
+            totals.refused_address,
+            totals.refused_handshakes
+        ),
+        (18, 1, 16)
+    );
+    for mut session in held {
+        session.closed(&mut rig.cx, rig.now);
+    }
+    assert_eq!(rig.server.open_connections(), 1);
+    let mut again = accept(&mut rig, false).expect("a place is free");
+    again.closed(&mut rig.cx, rig.now);
+    // A trusted proxy connects for many clients.
+    let config = Config {
+        trusted: vec!["192.0.2.7".parse().expect("a network")],
+        ..rig.server.config()
+    };
+    rig.server.reload(config, None).expect("a reload");
+    rig.turn();
+    let proxied: Vec<_> = (0..20).map_while(|_| accept(&mut rig, false)).collect();
+    assert_eq!(proxied.len(), 20);
+    for mut session in proxied {
+        session.closed(&mut rig.cx, rig.now);
+    }
 }
