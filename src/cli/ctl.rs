@@ -25,7 +25,7 @@ Examples:
 
 Users with write permission on the socket's file may send commands: at first only its owner; chmod
 or chgrp admit others. The admin listener takes commands if its table has `control = true`; clients
-need its token or a client certificate.";
+need the token in its `control-token-file` or, without this key, the right to read.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) struct Flags {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Admin listener")]
 pub(crate) struct AdminFlags {
-    /// File with the token of the admin listener: a copy of its `token-file`
+    /// File with the token of the admin listener: a copy of its `control-token-file` or, without one, of its `token-file`
     #[arg(long, value_name = "FILE", requires = "admin")]
     pub(crate) token_file: Option<PathBuf>,
 

@@ -984,11 +984,11 @@ fn put_below(config: &mut Config, folder: &Path) {
             *tree = folder.join(&*tree);
         }
     }
-    let token = config
+    let tokens = config
         .admin
         .iter_mut()
-        .filter_map(|admin| admin.token_file.as_mut());
-    token.for_each(|file| *file = folder.join(&*file));
+        .flat_map(|admin| [&mut admin.token_file, &mut admin.control_token_file]);
+    tokens.flatten().for_each(|file| *file = folder.join(&*file));
     let tildes = config.host.iter_mut().filter_map(|host| host.tilde.as_mut());
     for tilde in config.tilde.iter_mut().chain(tildes) {
         for home in tilde.users.iter_mut().flat_map(|users| users.values_mut()) {

@@ -405,11 +405,11 @@ fn reach(
     if others.any(UpstreamAddress::is_secured) {
         read.extend(ROOTS_READ.map(PathBuf::from));
     }
-    let token = config
+    let tokens = config
         .admin
-        .as_ref()
-        .and_then(|admin| admin.token_file.as_deref());
-    read.extend(token.into_iter().flat_map(around));
+        .iter()
+        .flat_map(|admin| [&admin.token_file, &admin.control_token_file]);
+    read.extend(tokens.flatten().flat_map(|file| around(file)));
     // The recording is appended to, and the successor of an upgrade opens it again.
     let record = config.record.as_deref().map(folder);
     read.extend(record.clone());

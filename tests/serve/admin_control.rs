@@ -11,6 +11,7 @@ use crate::serve::tree::Tree;
 use crate::serve::upgrade::Line;
 use crate::serve::wire::{Connection, Response};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 const TOKEN: &str = "0123456789abcdef0123";
@@ -305,6 +306,38 @@ fn commands_need_a_certificate() {
 }
 
 #[test]
+fn readers_send_no_commands() {
+    const CONTROL_TOKEN: &str = "fedcba9876543210fedc";
+    let tree = Tree::new();
+    versions(&tree);
+    tree.write("control-token", CONTROL_TOKEN);
+    let (server, admin) = launch(
+        Strategy::LOOPS,
+        &tree,
+        "token-file = 'token'\ncontrol = true\ncontrol-token-file = 'control-token'",
+    );
+    let file = |name: &str| tree.join(name).to_str().expect("a plain path").to_owned();
+    let url = format!("http://{admin}");
+    let (code, text) = ctl(&url, &["--token-file", &file("token")], &["stop"]);
+    assert!(
+        code == USAGE && text.contains("403") && text.contains("`control-token-file`"),
+        "{code}: {text}"
+    );
+    let (code, text) = ctl(&url, &["--token-file", &file("control-token")], &["status"]);
+    assert!(code == 0 && text.contains("\"pid\""), "{code}: {text}");
+    for token in [TOKEN, CONTROL_TOKEN] {
+        let right = format!("Bearer {token}");
+        let mut connection = Connection::open(admin);
+        let response = connection.request("GET", "/metrics", &[("Authorization", &*right)]);
+        assert_eq!(response.status, 200);
+        assert_eq!(total(&response.text(), "weir_admin_denied_total"), 1);
+    }
+    let log = server.stderr();
+    assert!(log.contains("at an admin address: it may only read"), "{log}");
+    assert!(!log.contains(TOKEN) && !log.contains(CONTROL_TOKEN), "{log}");
+}
+
+#[test]
 fn no_commands_are_taken_by_default() {
     let tree = Tree::new();
     versions(&tree);
@@ -437,6 +470,45 @@ fn each_failure_of_the_client_says_what_to_do() {
     let output = weir(&["ctl", "status"]);
     assert_eq!(output.status.code(), Some(USAGE));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--socket"));
+}
+
+/// The URL of an admin listener that sends these responses, each over a connection of its own, and closes then.
+fn scripted(responses: Vec<(&'static str, &'static str)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for (status, content) in responses {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut request = Vec::new();
+            let mut room = [0; 1_024];
+            while !request.ends_with(b"}") {
+                match stream.read(&mut room) {
+                    Ok(0) | Err(_) => break,
+                    Ok(length) => request.extend_from_slice(&room[..length]),
+                }
+            }
+            let length = content.len();
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nRetry-After: 0\r\n\r\n");
+            let _ = stream.write_all(format!("{head}{content}").as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_command_that_no_process_has_read_is_sent_again() {
+    let unread = (
+        "503 Service Unavailable",
+        r#"{"ok":false,"kind":"system","error":"another one takes over"}"#,
+    );
+    let done = ("200 OK", r#"{"ok":true,"now":"reloaded"}"#);
+    let (code, text) = ctl(&scripted(vec![unread, unread, done]), &[], &["reload"]);
+    assert!(code == 0 && text.contains("reloaded"), "{code}: {text}");
+    let (code, text) = ctl(&scripted(vec![unread; 4]), &[], &["reload"]);
+    assert!(
+        code == SYSTEM && text.contains("another one takes over"),
+        "{code}: {text}"
+    );
 }
 
 /// The new program takes commands, and the old one none.

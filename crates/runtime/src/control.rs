@@ -7,6 +7,7 @@
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::Mode;
+use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -26,10 +27,11 @@ pub const QUESTION_MAX: usize = 4096;
 const ANSWER_MAX: u64 = 1 << 20;
 /// How long a client may take to receive the answer: meanwhile, no other question and no signal is processed.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum clients connected without a question; beyond it, the one that has waited longest is disconnected.
+/// Maximum clients that have not been heard. Beyond it, the one that has waited longest without a whole question is
+/// disconnected; if all have asked, the new one is.
 const SILENT_MAX: usize = 32;
 /// How many programs may take the name over, one after another, before a question counts as unanswered.
-const SUCCESSORS_MAX: u32 = 3;
+pub const SUCCESSORS_MAX: u32 = 3;
 /// How long an answer may take.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -71,7 +73,7 @@ pub struct Inbox(Arc<Asking>);
 struct Asking {
     /// Readable when a client connects or sends something.
     epoll: OwnedFd,
-    /// Clients that have not asked yet, the first one first. `None`: nobody answers any more.
+    /// Clients that have not been heard yet, the first one first. `None`: nobody answers any more.
     silent: Mutex<Option<Vec<Silent>>>,
 }
 
@@ -212,7 +214,8 @@ impl Inbox {
     ///
     /// # Errors
     /// `InvalidInput` for more than a line of [`QUESTION_MAX`] bytes. `ConnectionRefused` or `ConnectionReset` if nobody has read
-    /// the question: the program stops, or another one takes over. `UnexpectedEof` if there was no answer. Otherwise the system's.
+    /// the question: too many wait, the program stops, or another one takes over. `UnexpectedEof` if there was no answer.
+    /// Otherwise the system's.
     pub fn ask(&self, line: &str) -> io::Result<String> {
         if line.len() >= QUESTION_MAX || line.contains('\n') {
             return Err(ErrorKind::InvalidInput.into());
@@ -232,12 +235,19 @@ impl Inbox {
     }
 
     /// Watches a client that has not been heard yet.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` if too many clients have asked and wait. Otherwise the system's.
     fn take(&self, silent: &mut Vec<Silent>, stream: UnixStream) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        epoll::add(&self.0.epoll, &stream, EventData::new_u64(0), EventFlags::IN)?;
         if silent.len() == SILENT_MAX {
-            silent.remove(0);
+            // A question that has arrived is not lost for clients that say nothing.
+            let Some(eldest) = silent.iter().position(|one| !one.has_asked()) else {
+                return Err(ErrorKind::ConnectionRefused.into());
+            };
+            silent.remove(eldest);
         }
+        epoll::add(&self.0.epoll, &stream, EventData::new_u64(0), EventFlags::IN)?;
         silent.push(Silent {
             stream,
             said: Vec::new(),
@@ -290,7 +300,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// A client that is connected and has not asked yet.
+/// A client that is connected and has not been heard yet.
 #[derive(Debug)]
 struct Silent {
     /// Non-blocking.
@@ -311,6 +321,16 @@ enum Heard {
 }
 
 impl Silent {
+    /// Whether the end of a line waits in the socket. The bytes stay there: they keep the [descriptor](Control::descriptor)
+    /// readable.
+    fn has_asked(&self) -> bool {
+        let mut room = [0_u8; QUESTION_MAX];
+        match recv(&self.stream, &mut room[..], RecvFlags::PEEK) {
+            Ok((seen, _)) => room[..seen].contains(&b'\n'),
+            Err(_) => false,
+        }
+    }
+
     /// Reads the available bytes.
     fn hear(&mut self) -> Heard {
         let mut room = [0; QUESTION_MAX];
@@ -560,6 +580,43 @@ mod tests {
         assert_eq!(late.line(), "late");
         late.answer("heard");
         assert_eq!(heard(&control).line(), "later");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Silent clients are disconnected first, whoever came first.
+    #[test]
+    fn the_silent_push_out_no_question() {
+        let folder = place("pushed");
+        let path = folder.join("socket");
+        let control = Control::open(&path, false).unwrap();
+        let connect = || UnixStream::connect(&path).unwrap();
+        let mut first = connect();
+        first.write_all(b"first\n").unwrap();
+        let mut silent: Vec<UnixStream> = (0..SILENT_MAX).map(|_| connect()).collect();
+        assert_eq!(control.next().map(|one| one.line), Some("first".to_owned()));
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "the eldest of the silent");
+        drop(silent);
+        assert!(control.next().is_none());
+        // Half of a question counts for nothing.
+        let mut half = connect();
+        half.write_all(b"ha").unwrap();
+        assert!(control.next().is_none());
+        let asking: Vec<UnixStream> = (0..SILENT_MAX)
+            .map(|nth| {
+                let mut one = connect();
+                one.write_all(format!("{nth}\n").as_bytes()).unwrap();
+                one
+            })
+            .collect();
+        // All have asked by now, and wait: there is no place for another.
+        let mut late = connect();
+        for nth in 0..SILENT_MAX {
+            assert_eq!(control.next().map(|one| one.line), Some(nth.to_string()));
+        }
+        assert_eq!(half.read(&mut [0]).unwrap(), 0);
+        assert_eq!(late.read(&mut [0]).unwrap(), 0);
+        assert!(control.next().is_none());
+        drop(asking);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -3,7 +3,7 @@
 //! Decides which connections are refused, and how long an accepted one may be silent. What a session does is not known
 //! here.
 
-use crate::config::CONNECT_TIMEOUT_MAX;
+use crate::config::{ADMIN_PER_ADDRESS_MAX, CONNECT_TIMEOUT_MAX};
 use crate::connection_limit::{Refused, unit};
 use crate::context::Cx;
 use crate::limits::Limits;
@@ -67,7 +67,8 @@ impl Service for Server {
 
     fn dialing(&self) -> Option<Dialing> {
         // The rule of each connection bounds the time to open it.
-        let dials = self.hub.dials || (self.is_admin && self.hub.control.is_some());
+        let takes_commands = || self.hub.current().1.admin.control.is_some();
+        let dials = self.hub.dials || (self.is_admin && takes_commands());
         dials.then(|| Dialing {
             peers_max: PEERS_MAX,
             connect_time_max: CONNECT_TIMEOUT_MAX,
@@ -163,12 +164,30 @@ impl Server {
     fn enter(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
         let [of_address, _] = of_address(cx, peer.ip());
         let total = cx.state.limits.connections;
-        match self.hub.peers.enter(peer.ip(), total, of_address) {
+        let entered = self.hub.peers.enter(peer.ip(), total, of_address);
+        match entered.and_then(|()| self.enter_admin(cx, peer.ip())) {
             Ok(()) => return Some(()),
             Err(Refused::Total) => cx.counters.refused_total().add(1),
             Err(Refused::Address) => cx.counters.refused_address().add(1),
         }
         None
+    }
+
+    /// Counts a connection that is counted among all, and comes to an admin address, there, too. The few places there must not
+    /// all be those of one client: nobody else could see why the server is busy, or stop it.
+    fn enter_admin(&self, cx: &Cx, ip: IpAddr) -> Result<(), Refused> {
+        if !self.is_admin {
+            return Ok(());
+        }
+        let address_max = match cx.state.trusted.includes(ip) {
+            true => u32::MAX,
+            false => ADMIN_PER_ADDRESS_MAX,
+        };
+        let entered = self.hub.admin_peers.enter(ip, u32::MAX, address_max);
+        if entered.is_err() {
+            self.hub.peers.leave(ip);
+        }
+        entered
     }
 
     /// The same for a connection that begins with a handshake, which is counted, too.
@@ -181,7 +200,7 @@ impl Server {
             .enter(peer.ip(), u32::MAX, of_address)
             .is_err()
         {
-            self.hub.peers.leave(peer.ip());
+            self.hub.leave(peer.ip(), self.is_admin);
             cx.counters.refused_handshakes().add(1);
             return None;
         }

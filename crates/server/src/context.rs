@@ -123,9 +123,6 @@ impl Cx {
     pub(crate) fn new(hub: Arc<Hub>, rng: Rng) -> Cx {
         let (generation, state) = hub.current();
         state.awaken();
-        if let Some(control) = &hub.control {
-            control.awaken();
-        }
         let seat = hub.board.join();
         let mut cx = Cx {
             step: Step::Calm,

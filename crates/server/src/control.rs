@@ -140,7 +140,7 @@ fn answered(inbox: &Inbox, command: &[u8]) -> (u16, String) {
             ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => failed(
                 503,
                 "system",
-                "this process stops, or another one takes over; send the command again",
+                "too many commands wait, this process stops, or another one takes over; send the command again",
             ),
             ErrorKind::WouldBlock | ErrorKind::TimedOut => failed(
                 504,

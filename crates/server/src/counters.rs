@@ -157,7 +157,8 @@ counters! {
     server_errors,
     /// Requests rejected because their address exceeded the request rate.
     too_many,
-    /// Requests denied at the admin addresses: without the right token, or sent by a page of another site.
+    /// Requests denied at the admin addresses: without the right token, commands of clients that may only read, and commands
+    /// that a page of another site has sent.
     admin_denied,
     /// Requests rejected because the server was overloaded.
     overloaded,

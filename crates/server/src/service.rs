@@ -224,8 +224,8 @@ impl State {
             false => recorded,
         };
         let tracing = Tracing::of(&config, additions.spans.as_ref());
-        let has_control = takes_commands(&config, &additions);
-        let admin = AdminHandlers::open(&config, own.admin, has_control).map_err(OpenError::Token)?;
+        let control = control_of(&config, &additions, before)?;
+        let admin = AdminHandlers::open(&config, own.admin, control).map_err(OpenError::Token)?;
         Ok(State {
             rate: Rate::new(limits.request_rate, limits.request_burst),
             is_timed: config.live != LiveFor::Nobody
@@ -271,19 +271,34 @@ impl State {
     /// Whether requests of some clients may have a route. `is_admin`: those at an admin address.
     #[inline]
     pub(crate) fn passes(&self, is_admin: bool) -> bool {
-        !self.proxies.is_empty() || (is_admin && self.admin.has_control)
+        !self.proxies.is_empty() || (is_admin && self.admin.control.is_some())
     }
 
     /// Begins what needs threads. A process calls this once it does not fork any more.
     pub(crate) fn awaken(&self) {
         self.proxies.awaken();
         self.gates.awaken();
+        if let Some(control) = &self.admin.control {
+            control.awaken();
+        }
     }
 }
 
-/// Whether commands for the operator are taken at the admin addresses.
-fn takes_commands(config: &Config, additions: &Additions) -> bool {
-    additions.control.is_some() && config.admin.as_ref().is_some_and(|admin| admin.control)
+/// What takes commands for the operator at the admin addresses; `None`: none are taken. A server that has begun without it
+/// gets none by a reload: its drivers do not let sessions open the connections that commands need.
+fn control_of(
+    config: &Config,
+    additions: &Additions,
+    before: Option<&State>,
+) -> Result<Option<Arc<Control>>, OpenError> {
+    if !config.admin.as_ref().is_some_and(|admin| admin.control) {
+        return Ok(None);
+    }
+    if let Some(before) = before {
+        return Ok(before.admin.control.clone());
+    }
+    let opened = additions.control.clone().map(Control::open).transpose();
+    Ok(opened.map_err(OpenError::Control)?.map(Arc::new))
 }
 
 /// See [`State::secured_lines`].
@@ -319,6 +334,8 @@ pub(crate) struct Hub {
     /// Incremented by each reload, after `state` was replaced.
     pub(crate) generation: AtomicU64,
     pub(crate) peers: Peers,
+    /// Those of `peers` that are at the admin addresses: no other process has these.
+    pub(crate) admin_peers: Peers,
     /// Connections of this process whose TLS handshake is not complete.
     pub(crate) handshakes: Peers,
     pub(crate) budget: Arc<Budget>,
@@ -336,8 +353,6 @@ pub(crate) struct Hub {
     pub(crate) seed: Seed,
     /// Whether sessions may open connections: whether there was a route at start.
     pub(crate) dials: bool,
-    /// What takes commands for the operator; `None`: none are taken.
-    pub(crate) control: Option<Control>,
     ready: AtomicBool,
     about: Mutex<About>,
 }
@@ -369,6 +384,14 @@ impl Hub {
     pub(crate) fn current(&self) -> (u64, Arc<State>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         (self.generation.load(Ordering::Relaxed), Arc::clone(&state))
+    }
+
+    /// Ends the count of a connection of `ip` that was counted by [`Peers::enter`], at an admin address if it `is_admin`.
+    pub(crate) fn leave(&self, ip: IpAddr, is_admin: bool) {
+        if is_admin {
+            self.admin_peers.leave(ip);
+        }
+        self.peers.leave(ip);
     }
 
     /// Publishes the cache's counters to the other processes, if any.
@@ -405,12 +428,6 @@ impl Server {
     ) -> Result<Server, OpenError> {
         let hosts = Hosts::open(&config, &embedded, &additions.filters, None)?;
         let proxies = Proxies::of(&config, &hosts, None, &interprocess.purges)?;
-        let control = match takes_commands(&config, &additions) {
-            true => additions.control.clone(),
-            false => None,
-        };
-        let control = control.map(Control::open).transpose();
-        let control = control.map_err(OpenError::Control)?;
         let state = State::new(own, config, embedded, additions, hosts, log, proxies, None)?;
         let dials = !state.proxies.is_empty();
         Ok(Server {
@@ -421,6 +438,7 @@ impl Server {
                 own,
                 generation: AtomicU64::new(0),
                 peers: interprocess.peers,
+                admin_peers: Peers::default(),
                 handshakes: Peers::default(),
                 budget: interprocess.budget,
                 purges: interprocess.purges,
@@ -431,7 +449,6 @@ impl Server {
                 knobs: interprocess.knobs,
                 seed,
                 dials,
-                control,
                 ready: AtomicBool::new(true),
                 about: Mutex::default(),
             }),

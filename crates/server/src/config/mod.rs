@@ -66,6 +66,7 @@ mod versions;
 pub use self::otlp::{Otlp, OtlpCompression, OtlpEndpoint, Parents, SampledBy, Share};
 pub(crate) use crate::path::spelling;
 pub use access::{Access, ClientCertificate, Network, Satisfy};
+pub(crate) use admin::ADMIN_PER_ADDRESS_MAX;
 pub use admin::Admin;
 pub use auth::AuthUrl;
 pub use behavior::{

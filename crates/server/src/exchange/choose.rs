@@ -433,14 +433,19 @@ impl Exchange {
                 format!("denied to {} at an admin address: {why}", self.peer)
             });
         };
-        if let Err(why) = state.admin.admit(head) {
-            denied(why.text());
-            return composer.page(Failure::ADMIN);
-        }
-        let command = state.admin.command(head);
+        let right = match state.admin.admit(head) {
+            Ok(right) => right,
+            Err(why) => {
+                denied(why.text());
+                return composer.page(Failure::ADMIN);
+            }
+        };
+        let command = state.admin.command(head, right);
         if let Some(failure) = Failure::of_command(command) {
-            if command == Command::CrossSite {
-                denied("a page of another site has sent the request");
+            match command {
+                Command::CrossSite => denied("a page of another site has sent the request"),
+                Command::ReadOnly => denied("it may only read, and sends a command"),
+                _ => {}
             }
             return composer.page(failure);
         }

@@ -124,6 +124,10 @@ impl Failure {
                 "This server takes no commands here: `control = true` in `[admin]` enables them.",
             ),
             Command::Method => (Status::METHOD_NOT_ALLOWED, "Commands are sent with POST."),
+            Command::ReadOnly => (
+                Status::FORBIDDEN,
+                "You may read here and not send commands: they need the token in `control-token-file`.",
+            ),
             Command::CrossSite => (Status::FORBIDDEN, "A page of another site has sent this request."),
             Command::MediaType => (
                 Status::UNSUPPORTED_MEDIA_TYPE,

@@ -1,16 +1,17 @@
 //! Requests at the admin addresses: who may send them, and what answers.
 //!
-//! A request without the right token gets 401. Everything else is answered by the handlers here or, if it is a command for
-//! the operator, by [`crate::control`]; and by no file or upstream.
+//! A request without the right token gets 401, and a command of a client that may only read gets 403. Everything else is
+//! answered by the handlers here or, if it is a command for the operator, by [`crate::control`]; and by no file or upstream.
 
 use super::handler::{Handler, Handlers};
 use crate::config::Config;
-use crate::control;
+use crate::control::{self, Control};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
 use sha2::{Digest as _, Sha256};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Largest file of a token, in bytes.
@@ -19,14 +20,28 @@ const FILE_MAX: u64 = 4 << 10;
 /// Shortest token accepted, in bytes.
 const TOKEN_MIN: usize = 16;
 
-/// The handlers of the admin addresses, and the token that opens them.
+/// SHA-256 of a token: comparing hashes tells nothing about the token.
+type TokenHash = [u8; 32];
+
+/// The handlers of the admin addresses, and the tokens that open them.
 #[derive(Debug, Default)]
 pub(crate) struct AdminHandlers {
     pub(crate) handlers: Handlers,
-    /// SHA-256 of the token: comparing hashes tells nothing about the token. `None`: none is needed.
-    token: Option<[u8; 32]>,
-    /// Whether commands are taken.
-    pub(crate) has_control: bool,
+    /// The token of readers. `None`: none is needed.
+    token: Option<TokenHash>,
+    /// The token for commands, which may read, too. `None`: all clients that may read may send commands.
+    control_token: Option<TokenHash>,
+    /// What takes commands for the operator; `None`: none are taken.
+    pub(crate) control: Option<Arc<Control>>,
+}
+
+/// What the client of a request may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Read.
+    Read,
+    /// Read, and send commands.
+    Control,
 }
 
 /// Why a request has no right to an answer.
@@ -49,6 +64,8 @@ pub(crate) enum Command {
     Off,
     /// It is not a POST.
     Method,
+    /// Its client may only read.
+    ReadOnly,
     /// A page of another site has sent it. Browsers add stored passwords and certificates to such requests.
     CrossSite,
     /// Its content is not declared to be JSON, as that of forms is not, which pages of other sites can send.
@@ -56,14 +73,14 @@ pub(crate) enum Command {
 }
 
 impl AdminHandlers {
-    /// Takes its `own` handlers with their paths, and reads the file of the token, if the configuration names one.
+    /// Takes its `own` handlers with their paths, and reads the files of the tokens that the configuration names.
     ///
     /// # Errors
-    /// The file and what to do.
+    /// The key, its file and what to do.
     pub(crate) fn open(
         config: &Config,
         own: Vec<(&'static str, Arc<dyn Handler>)>,
-        has_control: bool,
+        control: Option<Arc<Control>>,
     ) -> Result<AdminHandlers, String> {
         let Some(admin) = &config.admin else {
             return Ok(AdminHandlers::default());
@@ -72,69 +89,57 @@ impl AdminHandlers {
         for (at, handler) in own {
             handlers.add(at, handler);
         }
-        let token = match &admin.token_file {
-            None => None,
-            Some(file) => {
-                let shown = file.display();
-                let content = runtime::fs::read_small(file, FILE_MAX).map_err(|error| {
-                    format!("cannot read the token `{shown}`: {error}; the user of the server must be able to read it")
-                })?;
-                let token = content.trim_ascii();
-                if token.len() < TOKEN_MIN || !token.iter().all(u8::is_ascii_graphic) {
-                    return Err(format!(
-                        "`{shown}` has no usable token; write at least {TOKEN_MIN} visible characters, as from \
-                         `openssl rand -hex 32`"
-                    ));
-                }
-                Some(hash(token))
-            }
-        };
+        let read = |key: &str, file: Option<&Path>| file.map(|file| read_token(key, file)).transpose();
+        let token = read("token-file", admin.token_file.as_deref())?;
+        let control_token = read("control-token-file", admin.control_token_file.as_deref())?;
+        if token.is_some() && token == control_token {
+            return Err(
+                "`control-token-file`: it has the token of `token-file`, which is only for reading; write another token"
+                    .to_owned(),
+            );
+        }
         Ok(AdminHandlers {
             handlers,
             token,
-            has_control,
+            control_token,
+            control,
         })
     }
 
-    /// Admits a request: its token is right, or none is needed.
+    /// Admits a request: its token is right, or none is needed. Returns what its client may do.
     ///
     /// # Errors
     /// Why it is not answered.
-    pub(crate) fn admit(&self, head: &RequestHead<'_, '_>) -> Result<(), Denied> {
-        let Some(token) = self.token else { return Ok(()) };
-        let mut fields = head.fields.iter();
-        let credentials = fields.find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        let Some((scheme, value)) = credentials.and_then(|(_, value)| {
-            let space = value.iter().position(|&b| b == b' ')?;
-            Some((&value[..space], value[space..].trim_ascii()))
-        }) else {
-            return Err(Denied::NoToken);
+    pub(crate) fn admit(&self, head: &RequestHead<'_, '_>) -> Result<Right, Denied> {
+        let sent = sent_token(head);
+        let right = match self.control_token {
+            None => Right::Control,
+            Some(token) if sent == Ok(token) => return Ok(Right::Control),
+            Some(_) => Right::Read,
         };
-        let is_right = if scheme.eq_ignore_ascii_case(b"bearer") {
-            hash(value) == token
-        } else if scheme.eq_ignore_ascii_case(b"basic") {
-            // Browsers ask for a name and a password; the password is the token.
-            let decoded = STANDARD.decode(value).unwrap_or_default();
-            let colon = decoded.iter().position(|&b| b == b':');
-            colon.is_some_and(|at| hash(&decoded[at + 1..]) == token)
-        } else {
-            return Err(Denied::NoToken);
-        };
-        is_right.then_some(()).ok_or(Denied::WrongToken)
+        match (self.token, sent) {
+            (None, _) => Ok(right),
+            (Some(token), Ok(sent)) if sent == token => Ok(right),
+            (Some(_), Ok(_)) => Err(Denied::WrongToken),
+            (Some(_), Err(why)) => Err(why),
+        }
     }
 
-    /// What an admitted request means for the operator.
-    pub(crate) fn command(&self, head: &RequestHead<'_, '_>) -> Command {
+    /// What a request means for the operator, once it was admitted with this right.
+    pub(crate) fn command(&self, head: &RequestHead<'_, '_>, right: Right) -> Command {
         let path = head.target.path().unwrap_or_default();
         let path = path.strip_prefix(b"/.weir").unwrap_or(path);
         if path != control::PATH.as_bytes() {
             return Command::None;
         }
-        if !self.has_control {
+        if self.control.is_none() {
             return Command::Off;
         }
         if head.method != Method::Post {
             return Command::Method;
+        }
+        if right != Right::Control {
+            return Command::ReadOnly;
         }
         if is_cross_site(head) {
             return Command::CrossSite;
@@ -154,6 +159,52 @@ impl Denied {
             Denied::WrongToken => "the token is wrong",
         }
     }
+}
+
+/// The token in a file, which this key names.
+///
+/// # Errors
+/// The key, the file and what to do.
+fn read_token(key: &str, file: &Path) -> Result<TokenHash, String> {
+    let shown = file.display();
+    let content = runtime::fs::read_small(file, FILE_MAX).map_err(|error| {
+        format!(
+            "`{key}`: cannot read the token `{shown}`: {error}; the user of the server must be able to read it"
+        )
+    })?;
+    let token = content.trim_ascii();
+    if token.len() < TOKEN_MIN || !token.iter().all(u8::is_ascii_graphic) {
+        return Err(format!(
+            "`{key}`: `{shown}` has no usable token; write at least {TOKEN_MIN} visible characters, as from \
+             `openssl rand -hex 32`"
+        ));
+    }
+    Ok(hash(token))
+}
+
+/// The token that a request sends.
+///
+/// # Errors
+/// Why it sends none that could be right.
+fn sent_token(head: &RequestHead<'_, '_>) -> Result<TokenHash, Denied> {
+    let mut fields = head.fields.iter();
+    let credentials = fields.find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let Some((scheme, value)) = credentials.and_then(|(_, value)| {
+        let space = value.iter().position(|&b| b == b' ')?;
+        Some((&value[..space], value[space..].trim_ascii()))
+    }) else {
+        return Err(Denied::NoToken);
+    };
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Ok(hash(value));
+    }
+    if !scheme.eq_ignore_ascii_case(b"basic") {
+        return Err(Denied::NoToken);
+    }
+    // Browsers ask for a name and a password; the password is the token.
+    let decoded = STANDARD.decode(value).unwrap_or_default();
+    let colon = decoded.iter().position(|&b| b == b':');
+    colon.map(|at| hash(&decoded[at + 1..])).ok_or(Denied::WrongToken)
 }
 
 /// The values of all fields of this name.
@@ -182,6 +233,6 @@ fn is_json(head: &RequestHead<'_, '_>) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-fn hash(token: &[u8]) -> [u8; 32] {
+fn hash(token: &[u8]) -> TokenHash {
     Sha256::digest(token).into()
 }

@@ -74,10 +74,10 @@ pub(super) fn route(
 
 /// The route of a request at an admin address, if it may hold a command.
 fn command(cx: &Cx, head: &RequestHead<'_, '_>) -> Option<Found> {
-    let control = cx.hub.control.as_ref()?;
     let admin = &cx.state.admin;
-    let is_taken = admin.admit(head).is_ok() && admin.command(head) == Command::Taken;
-    is_taken.then(|| control.route())
+    let control = admin.control.as_ref()?;
+    let right = admin.admit(head).ok()?;
+    (admin.command(head, right) == Command::Taken).then(|| control.route())
 }
 
 /// Lines of rules for the response of an upstream to this request, and that of its id if responses have one.

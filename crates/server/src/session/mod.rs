@@ -165,7 +165,7 @@ impl runtime::Session for Session {
         if let Layer::Agreeing { .. } = client.layer() {
             cx.hub.handshakes.leave(client.address());
         }
-        cx.hub.peers.leave(client.address());
+        cx.hub.leave(client.address(), client.is_admin());
     }
 }
 

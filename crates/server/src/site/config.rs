@@ -237,7 +237,7 @@ pub enum OpenError {
     Upstreams(String),
     /// A folder for uploads cannot be used: which, and why.
     Uploads(String),
-    /// The token of the admin addresses cannot be used: its file, and why.
+    /// A token of the admin addresses cannot be used: its key and file, and why.
     Token(String),
     /// Commands cannot be taken at the admin addresses: why.
     Control(String),
@@ -280,7 +280,7 @@ impl fmt::Display for OpenError {
             OpenError::Uploads(why) => write!(f, "`uploads`: {why}"),
             OpenError::Replay(why) => write!(f, "`replay`: {why}"),
             OpenError::Version { cause, .. } => write!(f, "`versions`: {cause}"),
-            OpenError::Token(why) => write!(f, "`token-file`: {why}"),
+            OpenError::Token(why) => f.write_str(why),
             OpenError::Control(why) => write!(f, "`control` in `[admin]`: {why}"),
             OpenError::NoRoot => {
                 f.write_str("`tilde` needs a document root: the embedded site cannot have pages of logins; set `root`, too")

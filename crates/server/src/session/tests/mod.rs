@@ -1,9 +1,11 @@
 //! Tests of the session alone: a rig plays driver and peer in memory, and controls time.
 //!
 //! The tests: `answers` on the content of responses, `persistence` on when connections end, `pipelining` on several
-//! requests at once, `framing` on bodies that must not become requests, `time` on every deadline, `forward` on those of requests for upstreams. `overload` is on
-//! rejections by an overloaded worker, `log` on log lines, `properties` on any bytes.
+//! requests at once, `framing` on bodies that must not become requests, `time` on every deadline, `forward` on those of
+//! requests for upstreams. `admin` is on requests at the admin addresses, `overload` on rejections by an overloaded worker,
+//! `log` on log lines, `properties` on any bytes.
 
+mod admin;
 mod again;
 mod answers;
 mod forward;
