@@ -20,6 +20,7 @@ fn main() {
     let profile = profile().or_else(|| env::var("PROFILE").ok()).unwrap_or_default();
     let features: Vec<String> = env::vars()
         .filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()))
+        .filter(|name| name != "default")
         .collect();
     let features = match features.as_slice() {
         [] => "no features".to_owned(),

@@ -38,6 +38,8 @@ pub(crate) mod tune;
 pub(crate) mod visit;
 
 use crate::voice::Voice;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
@@ -49,6 +51,13 @@ use std::path::Path;
     version,
     propagate_version = true,
     arg_required_else_help = true
+)]
+#[cfg_attr(
+    not(feature = "measure"),
+    command(
+        about = "Serves files over HTTP, and reports its decisions and their reasons",
+        after_help = "This program was built to serve only. The feature `measure` adds load, fetch, link, trace and others."
+    )
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -66,6 +75,7 @@ impl Cli {
         let matches = declaration.try_get_matches_from_mut(&arguments);
         let matches = matches.unwrap_or_else(|error| {
             let error = environment::blame(error, &mut declaration);
+            let error = explain_absence(error);
             equals::explain(error, &declaration, arguments.get(1..).unwrap_or_default()).exit()
         });
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
@@ -101,6 +111,24 @@ impl Cli {
     }
 }
 
+/// Tells of a command that this build does not have.
+fn explain_absence(mut error: clap::Error) -> clap::Error {
+    let absent = || match error.get(ContextKind::InvalidSubcommand)? {
+        ContextValue::String(name) => Measure::has_subcommand(name).then(|| name.clone()),
+        _ => None,
+    };
+    if !cfg!(feature = "measure")
+        && let Some(name) = absent()
+    {
+        let why = format!("this program only serves; for `{name}`, install Weir with the feature `measure`");
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![StyledStr::from(why)]),
+        );
+    }
+    error
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -110,39 +138,23 @@ pub(crate) enum Command {
     /// Queries or controls a running server
     Ctl(ctl::Flags),
 
-    /// Shows the decisions of the server's controllers on a recording
-    #[command(arg_required_else_help = true)]
-    Adapt {
-        /// What to do
-        #[command(subcommand)]
-        what: adapt::Command,
-    },
-
     /// Converts a configuration of nginx, Caddy or Apache, and lists what it could not carry over
     Convert(convert::Flags),
 
-    /// Compares cache policies on an access log
-    #[command(arg_required_else_help = true)]
-    Cache {
-        /// What to do
-        #[command(subcommand)]
-        what: cache::Command,
-    },
+    #[cfg(feature = "measure")]
+    #[command(flatten)]
+    Measure(Measure),
 
-    /// Demonstrates Weir on this machine: a site, a server, users, memory pressure; ends by itself
-    Demo(demo::Flags),
+    /// Prints a completion script for a shell
+    Completions(manual::Completions),
 
-    /// Checks what this machine supports, simulates documents 000 to 003, and helps with measurements
-    #[command(arg_required_else_help = true)]
-    Lab {
-        /// What to do
-        #[command(subcommand)]
-        what: lab::Command,
-    },
+    /// Writes the manual pages, one for each command
+    Man(manual::Man),
+}
 
-    /// Runs a command behind an emulated link: a preset (lan, wan, ppp, ...) or your own settings
-    Link(Box<link::Flags>),
-
+/// The commands of the feature `measure`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Measure {
     /// Fetches a page and everything it embeds, as a browser would, and reports where the time went
     Fetch(Box<fetch::Flags>),
 
@@ -152,20 +164,42 @@ pub(crate) enum Command {
     /// Records a page with everything it embeds, for `weir serve --replay`
     Record(Box<record::Flags>),
 
-    /// Prints a completion script for a shell
-    Completions(manual::Completions),
+    /// Loads a server with users, clients or an arrival rate, and reports the response times
+    Load(Box<load::Flags>),
 
-    /// Writes the manual pages, one for each command
-    Man(manual::Man),
+    /// Compares the results of two loads: the differences, their confidence, and whether the second is worse
+    Compare(compare::Flags),
 
-    /// Predicts times, bandwidth and numbers of servers from formulas, with bounds and derivation
-    Model(Box<model::Flags>),
+    /// Runs a command behind an emulated link: a preset (lan, wan, ppp, ...) or your own settings
+    Link(Box<link::Flags>),
+
+    /// Reads or makes a packet capture, and reports packets, requests and causes of lost time
+    Trace(Box<trace::Flags>),
 
     /// Profiles any running server: the tasks that take its time
     Profile(Box<profile::Flags>),
 
     /// Measures which strategy, workers, sendfile threshold and send buffers are fastest on this machine
     Tune(tune::Flags),
+
+    /// Shows the decisions of the server's controllers on a recording
+    #[command(arg_required_else_help = true)]
+    Adapt {
+        /// What to do
+        #[command(subcommand)]
+        what: adapt::Command,
+    },
+
+    /// Compares cache policies on an access log
+    #[command(arg_required_else_help = true)]
+    Cache {
+        /// What to do
+        #[command(subcommand)]
+        what: cache::Command,
+    },
+
+    /// Predicts times, bandwidth and numbers of servers from formulas, with bounds and derivation
+    Model(Box<model::Flags>),
 
     /// Generates the files of a workload, with a manifest
     #[command(arg_required_else_help = true)]
@@ -175,17 +209,19 @@ pub(crate) enum Command {
         what: site::Command,
     },
 
+    /// Checks what this machine supports, simulates documents 000 to 003, and helps with measurements
+    #[command(arg_required_else_help = true)]
+    Lab {
+        /// What to do
+        #[command(subcommand)]
+        what: lab::Command,
+    },
+
     /// Reproduces a document: runs its plan, judges its claims, writes a report
     Study(study::Flags),
 
-    /// Loads a server with users, clients or an arrival rate, and reports the response times
-    Load(Box<load::Flags>),
-
-    /// Reads or makes a packet capture, and reports packets, requests and causes of lost time
-    Trace(Box<trace::Flags>),
-
-    /// Compares the results of two loads: the differences, their confidence, and whether the second is worse
-    Compare(compare::Flags),
+    /// Demonstrates Weir on this machine: a site, a server, users, memory pressure; ends by itself
+    Demo(demo::Flags),
 }
 
 #[cfg(test)]
