@@ -336,7 +336,7 @@ fn link_words(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, Command, Measure};
     use ::trace::{LinkType, PcapngWriter};
     use clap::Parser as _;
 
@@ -360,7 +360,7 @@ mod tests {
             for file in files {
                 words.extend([format!("--{file}").into(), path(file).into()]);
             }
-            let Command::Visit(flags) = Cli::try_parse_from(words).expect("flags").command else {
+            let Command::Measure(Measure::Visit(flags)) = Cli::try_parse_from(words).expect("flags").command else {
                 panic!("another command");
             };
             let scratch = Scratch::new().expect("a folder");
