@@ -360,7 +360,8 @@ mod tests {
             for file in files {
                 words.extend([format!("--{file}").into(), path(file).into()]);
             }
-            let Command::Measure(Measure::Visit(flags)) = Cli::try_parse_from(words).expect("flags").command else {
+            let Command::Measure(Measure::Visit(flags)) = Cli::try_parse_from(words).expect("flags").command
+            else {
                 panic!("another command");
             };
             let scratch = Scratch::new().expect("a folder");
