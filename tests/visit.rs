@@ -157,20 +157,31 @@ fn a_visit_leaves_an_archive_and_a_page_and_nothing_else() {
 #[test]
 fn the_secrets_are_for_the_user_alone() {
     let script = format!(
-        "umask 022; for one in \"$@\"; do case \"$one\" in --ssl-key-log-file=*) echo secret > \"${{one#*=}}\";; esac; done
+        "umask 022
+        for one in \"$@\"; do
+            case \"$one\" in --ssl-key-log-file=*)
+                log=\"${{one#*=}}\"; echo secret > \"$log\"; stat -c %a keys.log \"$(dirname \"$log\")\" > modes;;
+            esac
+        done
         {ANSWERS}"
     );
     let fake = Fake::new(&loaded(200, true), &script);
     let keys = fake.path("keys.log");
+    let visit = || {
+        fake.fails(&["--keys", &keys.display().to_string()], 0, &[]);
+        let mode = keys.metadata().expect("a file").permissions().mode();
+        assert_eq!(
+            (fake.read("keys.log").as_str(), mode & 0o777),
+            ("secret\n", 0o600)
+        );
+    };
+    visit();
+    // While the visit was made: the file that was wanted, and the folder with that of the browser.
+    assert_eq!(fake.read("modes"), "600\n700\n");
     // Others could read the file that was there.
     std::fs::write(&keys, "earlier").expect("is ours");
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o644)).expect("is ours");
-    fake.fails(&["--keys", &keys.display().to_string()], 0, &[]);
-    let mode = keys.metadata().expect("a file").permissions().mode();
-    assert_eq!(
-        (fake.read("keys.log").as_str(), mode & 0o777),
-        ("secret\n", 0o600)
-    );
+    visit();
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cli, Command as Top};
+    use super::super::{Cli, Command as Top, Measure};
     use super::*;
     use ::load::parameters::NAMES;
     use clap::{CommandFactory, Parser};
@@ -237,9 +237,9 @@ mod tests {
     fn parameters(arguments: &[&str]) -> Result<Parameters, String> {
         let all = ["weir", "site", "surge", "dir"].iter().chain(arguments);
         let cli = Cli::try_parse_from(all).map_err(|error| error.to_string())?;
-        let Top::Site {
+        let Top::Measure(Measure::Site {
             what: Command::Surge(flags),
-        } = cli.command
+        }) = cli.command
         else {
             panic!("another command")
         };

@@ -201,7 +201,7 @@ fn chart([predicted, measured]: [Vec<(f64, f64)>; 2]) -> Chart {
 mod tests {
     use super::*;
     use crate::cli::model::Question;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, Command, Measure};
     use crate::model::fit::tests::run;
     use ::model::Seconds;
     use ::model::closed::{Network, Station};
@@ -210,7 +210,8 @@ mod tests {
     fn flags(more: &[&str]) -> ValidateFlags {
         let words = ["weir", "model", "validate", "--load"];
         let words = words.iter().chain(more);
-        let Command::Model(flags) = Cli::try_parse_from(words).expect("flags").command else {
+        let cli = Cli::try_parse_from(words).expect("flags");
+        let Command::Measure(Measure::Model(flags)) = cli.command else {
             panic!("another command")
         };
         match flags.question {

@@ -1,12 +1,12 @@
 //! The command as a function: every example of the help texts in every form, and refused questions.
 
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Measure};
 use clap::{CommandFactory, Parser};
 
 fn flags(words: &[String]) -> Result<Flags, String> {
     let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
-    let Command::Model(flags) = cli.command else {
+    let Command::Measure(Measure::Model(flags)) = cli.command else {
         panic!("another command")
     };
     Ok(*flags)

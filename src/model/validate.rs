@@ -327,14 +327,14 @@ fn chart(flags: &ValidateFlags, cells: &[Cells]) -> Chart {
 mod tests {
     use super::*;
     use crate::cli::model::Question;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, Command, Measure};
     use clap::Parser;
 
     /// The flags behind the table of `docs/model.md`.
     fn documented() -> ValidateFlags {
         let words = ["weir", "model", "validate", "--packet-answers", "4000"];
         match Cli::try_parse_from(words).expect("flags").command {
-            Command::Model(flags) => match flags.question {
+            Command::Measure(Measure::Model(flags)) => match flags.question {
                 Question::Validate(flags) => flags,
                 _ => panic!("another question"),
             },

@@ -23,8 +23,9 @@ use crate::voice::Voice;
 use browser::Start;
 use dialog::Patience;
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tempfile::TempDir;
@@ -46,7 +47,13 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Result<Scratch, Failure> {
-        let folder = TempDir::with_prefix("weir-visit-").map_err(|error| {
+        // The browser lets everyone read the secrets that it writes.
+        let mode = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new()
+            .prefix("weir-visit-")
+            .permissions(mode)
+            .tempdir();
+        let folder = folder.map_err(|error| {
             Failure::System(format!(
                 "cannot make a folder for the visit: {error}; free some space in $TMPDIR"
             ))
@@ -69,10 +76,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Fails now, not after the visit, if a file cannot be written.
-    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+    /// Fails now, not after the visit, if a file cannot be written. `mode` is that of a new one.
+    fn add(&mut self, path: &Path, mode: u32) -> Result<(), Failure> {
         let mut options = std::fs::OpenOptions::new();
-        options.append(true);
+        options.append(true).mode(mode);
         let opened = match options.clone().create_new(true).open(path) {
             Ok(_) => {
                 self.made.push(path.to_owned());
@@ -115,10 +122,13 @@ impl Drop for Wanted {
 pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
     voice.listen();
     let page = fetch::page(&flags.url)?;
-    let files = [&flags.report, &flags.har, &flags.pcap, &flags.keys];
     let mut wanted = Wanted::default();
-    for file in files.into_iter().flatten() {
-        wanted.add(file)?;
+    for file in [&flags.report, &flags.har, &flags.pcap].into_iter().flatten() {
+        wanted.add(file, 0o666)?;
+    }
+    if let Some(keys) = &flags.keys {
+        // Who opens it before the secrets are in it could read them later.
+        wanted.add(keys, 0o600)?;
     }
     let scratch = Scratch::new()?;
     let code = match &flags.link {
@@ -137,6 +147,8 @@ pub(crate) fn run(flags: &Flags, voice: &Voice) -> Result<ExitCode, Failure> {
 )]
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| {
+        // The part before a link takes an archive with content for a whole one.
+        let _ = std::fs::write(path, "");
         Failure::System(format!(
             "cannot write `{}`: {error}; free some space or write elsewhere",
             path.display()
@@ -166,7 +178,7 @@ fn keep(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
 fn keep_secrets(from: &Path, to: Option<&PathBuf>) -> Result<(), Failure> {
     if to.is_some() && has_content(from) {
         // A copy has the mode of its source before it has content, also where a file was.
-        let mode = std::fs::Permissions::from_mode(0o600);
+        let mode = Permissions::from_mode(0o600);
         std::fs::set_permissions(from, mode).map_err(|error| {
             Failure::System(format!(
                 "cannot protect the secrets in `{}`: {error}; name a folder of your own in $TMPDIR",
