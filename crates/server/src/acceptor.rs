@@ -173,8 +173,8 @@ impl Server {
         None
     }
 
-    /// Counts a connection that is counted among all, and comes to an admin address, there, too. The few places there must not
-    /// all be those of one client: nobody else could see why the server is busy, or stop it.
+    /// Counts a connection at an admin address among those there, too; if it is refused, it is no longer counted in total. One
+    /// client must not have all the few places there: nobody else could see why the server is busy, or stop it.
     fn enter_admin(&self, cx: &Cx, ip: IpAddr) -> Result<(), Refused> {
         if !self.is_admin {
             return Ok(());
@@ -190,7 +190,7 @@ impl Server {
         entered
     }
 
-    /// The same for a connection that begins with a handshake, which is counted, too.
+    /// As [`Server::enter`], for a connection that begins with a handshake, which is counted, too.
     fn enter_to_agree(&self, cx: &Cx, peer: SocketAddr) -> Option<()> {
         self.enter(cx, peer)?;
         let [_, of_address] = of_address(cx, peer.ip());
