@@ -22,6 +22,7 @@ mod demo;
 mod failure;
 mod fetch;
 mod gate;
+mod health;
 mod lab;
 mod link;
 mod load;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(flags) => serve::run(&flags, &voice),
         Command::Ctl(flags) => ctl::run(&flags, &voice),
+        Command::Health(flags) => health::run(&flags),
         Command::Convert(flags) => convert::run(&flags, &voice),
         #[cfg(feature = "measure")]
         Command::Measure(what) => return measure(what, &voice),

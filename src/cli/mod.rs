@@ -11,6 +11,7 @@ pub(crate) mod demo;
 mod environment;
 mod equals;
 pub(crate) mod fetch;
+pub(crate) mod health;
 mod https;
 pub(crate) mod lab;
 mod limits;
@@ -137,6 +138,9 @@ pub(crate) enum Command {
 
     /// Queries or controls a running server
     Ctl(ctl::Flags),
+
+    /// Requests a URL once, and exits with 0 if the response says that the server is healthy
+    Health(health::Flags),
 
     /// Converts a configuration of nginx, Caddy or Apache, and lists what it could not carry over
     Convert(convert::Flags),

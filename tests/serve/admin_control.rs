@@ -472,6 +472,23 @@ fn each_failure_of_the_client_says_what_to_do() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--socket"));
 }
 
+#[test]
+fn a_probe_fails_without_a_response_and_with_one_of_an_error() {
+    let url = scripted(vec![("503 Service Unavailable", ""), ("200 OK", "")]);
+    for (wanted, parts) in [
+        (1, &["not healthy", "status is 503"][..]),
+        (0, &[]),
+        (1, &["not healthy", "no response"]),
+    ] {
+        let output = weir(&["health", &format!("{url}/readyz")]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(wanted), "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+    let output = weir(&["health", "ftp://127.0.0.1/"]);
+    assert_eq!(output.status.code(), Some(USAGE));
+}
+
 /// The URL of an admin listener that sends these responses, each over a connection of its own, and closes then.
 fn scripted(responses: Vec<(&'static str, &'static str)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -481,7 +498,11 @@ fn scripted(responses: Vec<(&'static str, &'static str)>) -> String {
             let (mut stream, _) = listener.accept().expect("a connection");
             let mut request = Vec::new();
             let mut room = [0; 1_024];
-            while !request.ends_with(b"}") {
+            let is_whole = |request: &[u8]| match request.starts_with(b"GET ") {
+                true => request.ends_with(b"\r\n\r\n"),
+                false => request.ends_with(b"}"),
+            };
+            while !is_whole(&request) {
                 match stream.read(&mut room) {
                     Ok(0) | Err(_) => break,
                     Ok(length) => request.extend_from_slice(&room[..length]),

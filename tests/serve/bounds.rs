@@ -279,6 +279,9 @@ fn probes_are_answered_whatever_else_their_address_asks(strategy: Strategy) {
         assert_eq!(connection.get("/healthz").status, 200);
         assert_eq!(connection.get("/readyz").status, 200);
     }
+    let probe = |url: String| crate::cli::weir(&["health", &url]);
+    let output = probe(format!("http://{}/healthz", server.address));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
     // They counted for nothing, so the burst is whole.
     let statuses: Vec<u16> = (0..3).map(|_| connection.get("/a.txt").status).collect();
     assert_eq!(statuses, [200; 3]);
