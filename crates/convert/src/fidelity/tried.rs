@@ -1,4 +1,5 @@
-//! Tests about the files that are tried for a path, and about expressions for paths.
+//! Tests about the files that are tried for a path or are the index of a directory, about pages of errors, and about expressions for
+//! paths.
 
 use super::{check_fates, converted, rule, site};
 use crate::Dialect;
@@ -24,6 +25,22 @@ fn a_directory_is_tried_if_nginx_tries_it() {
     let found = of("$uri.html $uri/");
     let tried = rule(site(&found, None), "try-files", "*");
     assert!(tried.contains(&"files = [\"$path.html\"]"), "{}", found.toml);
+}
+
+#[test]
+fn a_directory_may_have_no_index() {
+    for (options, index) in [
+        ("index \"\"", "index = []"),
+        ("index home.html", "index = [\"home.html\"]"),
+    ] {
+        let text = format!(
+            "http://a.test {{\nroot * /srv\nroot /x/* /mnt\nfile_server {{\n{options}\n}}\nfile_server /x/* {{\nindex \"\"\n}}\n}}\n"
+        );
+        let found = converted(Dialect::Caddy, &text);
+        let own = site(&found, None).lines().find(|line| line.starts_with("index"));
+        assert_eq!(own, Some(index), "{}", found.toml);
+        assert!(!found.toml.contains("[\"\"]"), "{}", found.toml);
+    }
 }
 
 #[test]
