@@ -315,6 +315,9 @@ impl Routes<'_> {
                         level.redirected.extend(matcher.patterns.iter().cloned());
                     }
                     directive.note_all(&fate, self.report);
+                    if directive.name == "file_server" && fate == Fate::Carried {
+                        files::note_options(directive, self.report);
+                    }
                 }
             }
         }
