@@ -893,13 +893,17 @@ fn explain_names_the_script(_: Strategy) {
     let tree = tree();
     let table =
         "upstreams = [\"fastcgi+unix:/run/php/php-fpm.sock\"]\n[proxy.fastcgi]\nfront = \"/index.php\"";
-    let config = configuration(&tree, table, "");
+    // A script that answers for some paths has a rule of its own.
+    let first = "[[proxy]]\npath = \"/remote/*\"\nupstreams = [\"fastcgi://127.0.0.1:9000\"]\n[proxy.fastcgi]\n\
+                 front = \"/a.php\"";
+    let config = configuration(&tree, table, first);
     for (path, said) in [
         (
             "/a.php/b",
             "fastcgi+unix:/run/php/php-fpm.sock; script `/a.php` with PATH_INFO `/b`, or `/index.php` without it",
         ),
         ("/none", "script `/index.php`, if there is no file"),
+        ("/remote/x", "script `/a.php`, if there is no file"),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_weir"))
             .args(["serve", "--explain", &format!("GET {path}"), "--config"])
@@ -933,6 +937,10 @@ fn mistakes_are_explained(_: Strategy) {
         (
             format!("{fastcgi}[proxy.fastcgi]\nfront = \"index.php\""),
             "as in /index.php",
+        ),
+        (
+            format!("{fastcgi}[[try-files]]\npath = \"/remote/*\"\nfiles = [\"/a.php\"]"),
+            "`/a.php`, which is a script",
         ),
     ] {
         let config = configuration(&tree, &table, "");

@@ -42,10 +42,11 @@ pub(crate) fn is_set(name: &str) -> bool {
 
 /// Whether a rule of Weir may have this parameter, with this fixed value.
 pub(crate) fn is_param(name: &str, value: &str) -> bool {
-    let is_name = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
-    let is_own = is_set(name)
-        || name.starts_with("HTTP_")
-        || ["AUTH_TYPE", "REMOTE_HOST", "REMOTE_IDENT", "REMOTE_USER"].contains(&name);
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let capital = name.to_ascii_uppercase();
+    let is_own = is_set(&capital)
+        || capital.starts_with("HTTP_")
+        || ["AUTH_TYPE", "REMOTE_HOST", "REMOTE_IDENT", "REMOTE_USER"].contains(&&*capital);
     !name.is_empty() && name.bytes().all(is_name) && !is_own && !value.contains(['$', '{', '\0'])
 }
 
@@ -108,11 +109,15 @@ mod tests {
     #[test]
     fn parameters_are_carried_if_they_are_fixed() {
         assert!(is_param("APP_ENV", "prod") && is_param("PHP_VALUE", "upload_max_filesize=10M"));
+        assert!(is_param("front_controller_active", "true") && is_param("modHeadersAvailable", "true"));
         for (name, value) in [
             ("APP_ENV", "$x"),
             ("SCRIPT_NAME", "x"),
             ("HTTP_X", "y"),
-            ("app", "x"),
+            ("http_x", "y"),
+            ("script_name", "x"),
+            ("app-env", "x"),
+            ("", "x"),
             ("REMOTE_USER", "x"),
         ] {
             assert!(!is_param(name, value), "{name}");

@@ -31,6 +31,7 @@ mod pattern;
 mod ports;
 mod regex;
 mod report;
+mod request_field;
 mod rootless;
 mod shared;
 mod to_https;

@@ -145,6 +145,7 @@ pub(crate) struct Site {
     pub(crate) mounts: Vec<Mount>,
     /// Files with certificates and their keys.
     pub(crate) certificates: Vec<(String, String)>,
+    /// Names of index files. Empty: the site says nothing about them. An empty name stands for none.
     pub(crate) index: Vec<String>,
     pub(crate) listing: Option<bool>,
     pub(crate) compress: Option<bool>,

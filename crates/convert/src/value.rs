@@ -47,12 +47,16 @@ const COMPUTED: [&str; 13] = [
     "vary",
 ];
 
+/// Whether a byte may be part of a token, as the name of a field is (RFC 9110 section 5.6.2).
+pub(crate) fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
 /// A field line, or why Weir cannot send it.
 pub(crate) fn field(name: &str, value: &str) -> Result<String, String> {
     if COMPUTED.iter().any(|known| name.eq_ignore_ascii_case(known)) {
         return Err(format!("Weir computes `{name}` for each response"));
     }
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || !name.bytes().all(is_token) {
         return Err(format!("`{name}` is not a field name"));
     }

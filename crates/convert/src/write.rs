@@ -114,7 +114,7 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
     }
     let inherits = |is_set: bool| top.is_some() && is_set;
     if !site.index.is_empty() {
-        let _ = writeln!(out, "index = {}", list(&site.index));
+        let _ = writeln!(out, "index = {}", index(&site.index));
     } else if inherits(top.is_some_and(|top| !top.index.is_empty())) {
         out.push_str("index = [\"index.html\"]\n");
     }
@@ -284,11 +284,18 @@ fn mount(out: &mut String, mount: &Mount, site: &Site, prefix: &str) {
         &site.index
     };
     if !mount.index.is_empty() && mount.index != *inherited {
-        let _ = writeln!(out, "index = {}", list(&mount.index));
+        let _ = writeln!(out, "index = {}", index(&mount.index));
     }
     if mount.listing != site.listing.unwrap_or(false) {
         let _ = writeln!(out, "listing = {}", mount.listing);
     }
+}
+
+/// The names of index files. `index ""` of Caddy names none, so that directories have no index.
+fn index(names: &[String]) -> String {
+    let is_name = |name: &&String| !matches!(name.as_str(), "" | "." | "..");
+    let names: Vec<String> = names.iter().filter(is_name).cloned().collect();
+    list(&names)
 }
 
 /// What requests must have for a rule to apply.

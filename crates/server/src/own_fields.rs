@@ -1,5 +1,5 @@
 //! Fields that are not for others to write: those of one connection, framing, and those in which this server describes a
-//! client. Decides which names these are; `proxy` drops and writes them, `config` keeps rules from changing them.
+//! client. Decides which names these are; `proxy` drops and writes them, `config` decides which of them rules may change.
 
 /// Fields for one connection only, and framing.
 pub(crate) const HOP_BY_HOP: [&str; 10] = [

@@ -7,8 +7,9 @@ use crate::fate::Fate;
 use crate::model::{Proxy, Site};
 use crate::pattern::pattern;
 use crate::regex;
+use crate::request_field::{self, Value};
 use crate::upstream::{self, set};
-use crate::value::{field, is_site_path, quote};
+use crate::value::{is_site_path, quote};
 use std::collections::BTreeMap;
 
 /// Longest `connect-timeout` of Weir, in seconds.
@@ -146,10 +147,7 @@ pub(super) fn read(
             }
             _ => Fate::missing("a timeout for all upstreams of a host is a number of seconds"),
         },
-        "requestheader" if directive.shown().to_ascii_lowercase().contains("x-forwarded-") => Fate::unneeded(
-            "Weir describes the client in `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded`",
-        ),
-        "requestheader" => request_field(directive, folder, site),
+        "requestheader" => change_field(directive, folder, site),
         _ => return None,
     })
 }
@@ -202,30 +200,49 @@ fn silence(rule: &mut Proxy, span: u64) {
 }
 
 /// Reads `RequestHeader`: a field that upstreams get, or do not get.
-fn request_field(directive: &Directive, folder: &Folder, site: &mut Site) -> Fate {
-    if !folder.is_root() {
-        return Fate::missing("the converter carries fields for all upstreams of a host only");
-    }
+fn change_field(directive: &Directive, folder: &Folder, site: &mut Site) -> Fate {
     // `early` is about the moment, which is the same for upstreams.
     let args: Vec<&str> = directive.args.iter().map(String::as_str).collect();
     let args = match args.as_slice() {
         [rest @ .., "early"] => rest,
         rest => rest,
     };
+    let (mut lines, mut removed) = (Vec::new(), Vec::new());
     let action = args.first().map(|action| action.to_ascii_lowercase());
-    match (action.as_deref(), args.get(1..).unwrap_or_default()) {
-        (Some("set"), [name, value]) if !value.contains("%{") => match field(name, value) {
-            Ok(line) => {
-                site.upstream_fields.0.push(line);
-                Fate::Carried
-            }
-            Err(why) => Fate::missing(why),
-        },
-        (Some("unset"), [name]) => {
-            site.upstream_fields.1.push((*name).to_owned());
-            Fate::Carried
+    let fate = match (action.as_deref(), args.get(1..).unwrap_or_default()) {
+        (Some("set"), [name, value]) => request_field::set(&mut lines, name, value_of(value)),
+        // Apache knows the variable if the client uses TLS.
+        (Some("set"), [name, "https", condition])
+            if name.eq_ignore_ascii_case("x-forwarded-proto")
+                && condition.eq_ignore_ascii_case("env=https") =>
+        {
+            request_field::set(&mut lines, name, Value::Scheme)
         }
+        (Some("unset"), [name]) => request_field::remove(&mut removed, name),
         _ => Fate::missing("the converter carries fields that are set to a fixed text, or removed"),
+    };
+    if fate == Fate::Carried && !folder.is_root() {
+        return Fate::missing("the converter carries fields for all upstreams of a host only");
+    }
+    for line in lines {
+        request_field::put(&mut site.upstream_fields.0, line);
+    }
+    site.upstream_fields.1.extend(removed);
+    fate
+}
+
+/// What the value of a field for upstreams is.
+fn value_of(text: &str) -> Value<'_> {
+    let (is_expression, bare) = match text.strip_prefix("expr=") {
+        Some(rest) => (true, rest),
+        None => (false, text.trim_end_matches(['e', 's'])),
+    };
+    match bare {
+        "%{REQUEST_SCHEME}" => Value::Scheme,
+        "%{HTTP_HOST}" => Value::Host,
+        "%{REMOTE_ADDR}" => Value::Client,
+        _ if is_expression || text.contains('%') => Value::Variable,
+        _ => Value::Fixed(text),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{HeaderRule, Proxy, Site};
 use crate::report::Report;
+use crate::request_field::{self, Value};
 use crate::upstream;
 use crate::value::{field, list, quote, seconds};
 
@@ -55,7 +56,7 @@ pub(super) fn read(
             // The only upstream has one name, which is a fixed text.
             "header_up" if is_own_name(option) => match only_name(&rule) {
                 Some(name) => {
-                    rule.request_header.0.push(format!("Host: {name}"));
+                    request_field::put(&mut rule.request_header.0, format!("Host: {name}"));
                     Fate::Carried
                 }
                 None => Fate::missing("Weir has no variables: upstreams get one fixed `Host`"),
@@ -260,30 +261,12 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
             }
             _ => Fate::missing("Weir checks for one status, or for any from 200 to 399"),
         },
-        "header_up" => match (arg.to_ascii_lowercase().as_str(), option.arg(1)) {
-            ("host", "{host}" | "{http.request.host}" | "{hostport}") => {
-                Fate::unneeded("Weir passes the client's `Host` on")
+        "header_up" => match (option.args.as_slice(), arg.strip_prefix('-')) {
+            ([_], Some(name)) => request_field::remove(&mut rule.request_header.1, name),
+            ([name, value], None) if !name.starts_with(['+', '?', '>']) => {
+                request_field::set(&mut rule.request_header.0, name, value_of(value))
             }
-            ("x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host", _) => {
-                Fate::unneeded("Weir describes the client in this field")
-            }
-            (_, value) if value.contains('{') => {
-                Fate::missing("Weir has no variables: the value is a fixed text")
-            }
-            (name, _) if name.starts_with('-') => {
-                rule.request_header.1.push(arg[1..].to_owned());
-                Fate::Carried
-            }
-            (name, _) if name.starts_with(['+', '?', '>']) || option.args.len() != 2 => {
-                Fate::missing("the converter carries fields that are set or removed")
-            }
-            (_, value) => match field(arg, value) {
-                Ok(line) => {
-                    rule.request_header.0.push(line);
-                    Fate::Carried
-                }
-                Err(why) => Fate::missing(why),
-            },
+            _ => Fate::missing("the converter carries fields that are set or removed"),
         },
         "flush_interval" | "buffer_requests" | "buffer_responses" | "request_buffers"
         | "response_buffers" => Fate::unneeded("Weir streams bodies in both directions"),
@@ -323,6 +306,19 @@ fn of_option(option: &Directive, rule: &mut Proxy) -> Fate {
         "rewrite" if let Some(fate) = option.args.last().and_then(|target| confinement::lost(target)) => fate,
         "transport" => Fate::missing("the converter carries HTTP, and FastCGI from `php_fastcgi`"),
         _ => Fate::missing("this option of the proxy has no key"),
+    }
+}
+
+/// What the value of a field for upstreams is.
+fn value_of(text: &str) -> Value<'_> {
+    match text {
+        "{scheme}" | "{http.request.scheme}" => Value::Scheme,
+        "{host}" | "{hostport}" | "{http.request.host}" | "{http.request.hostport}" => Value::Host,
+        "{remote_host}" | "{http.request.remote.host}" | "{client_ip}" | "{http.vars.client_ip}" => {
+            Value::Client
+        }
+        text if text.contains('{') => Value::Variable,
+        text => Value::Fixed(text),
     }
 }
 

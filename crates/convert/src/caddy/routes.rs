@@ -109,6 +109,18 @@ fn is_prefix(args: &[String], prefix: &str) -> bool {
         .is_some_and(|text| bare(text) == bare(prefix.trim_end_matches('*')))
 }
 
+/// Directives that do the same whether the prefix of a path is removed before them or behind them.
+const PATHLESS: [&str; 8] = [
+    "basic_auth",
+    "basicauth",
+    "encode",
+    "forward_auth",
+    "header",
+    "log_append",
+    "request_header",
+    "root",
+];
+
 /// The pattern of a block that removes its own prefix from all paths, as `handle_path` does: `uri strip_prefix`.
 fn stripped<'m>(directive: &Directive, matcher: &'m Matcher) -> Option<&'m str> {
     let [pattern] = matcher.patterns.as_slice() else {
@@ -119,7 +131,16 @@ fn stripped<'m>(directive: &Directive, matcher: &'m Matcher) -> Option<&'m str> 
     // Caddy compares some of them with the path before the prefix is removed.
     let has_path = |one: &Directive| one.args.len() > 1 && one.arg(0).starts_with(['/', '@']);
     let inner = directive.inner();
-    let is_alike = directive.name == "handle" && pattern.ends_with("/*");
+    // Caddy sorts the directives of `handle`. In `route`, those before this one see the whole path.
+    let is_first = match directive.name.as_str() {
+        "handle" => true,
+        "route" => inner
+            .iter()
+            .take_while(|one| !removes(one))
+            .all(|one| one.name.starts_with('@') || PATHLESS.contains(&&*one.name)),
+        _ => false,
+    };
+    let is_alike = is_first && pattern.ends_with("/*");
     (is_alike && inner.iter().any(removes) && !inner.iter().any(has_path)).then_some(pattern.as_str())
 }
 
@@ -294,6 +315,9 @@ impl Routes<'_> {
                         level.redirected.extend(matcher.patterns.iter().cloned());
                     }
                     directive.note_all(&fate, self.report);
+                    if directive.name == "file_server" && fate == Fate::Carried {
+                        files::note_options(directive, self.report);
+                    }
                 }
             }
         }
@@ -405,9 +429,11 @@ impl Routes<'_> {
             "uri" if arg == "strip_prefix" && strip.is_some_and(|prefix| is_prefix(args, prefix)) => {
                 Fate::Carried
             }
-            "uri" if strip.is_none() && arg == "strip_prefix" => {
-                Fate::missing("`strip` of a `[[proxy]]` keeps the part that the star stands for")
-            }
+            "uri" if strip.is_none() && arg == "strip_prefix" => Fate::missing(format!(
+                "Weir looks files up, and passes requests on, with `{}` in the path; `strip = true` in a `[[proxy]]` or a mount of \
+                 these paths removes it",
+                args.get(1).map_or("", |prefix| prefix)
+            )),
             "request_header" => Fate::missing("the converter carries no fields for upstreams"),
             "log_skip" | "skip_log" | "log_name" | "log_append" => {
                 Fate::missing("the access log has all requests")

@@ -1,7 +1,7 @@
 //! Tests about blocks of which one answers a request, `handle` of Caddy and `location` of nginx: what another one refuses or asks
 //! for is not about its paths.
 
-use super::{check_fates, converted, site, tables};
+use super::{check_fates, converted, rule, site, tables};
 use crate::pattern::matches;
 use crate::{Conversion, Dialect};
 
@@ -164,6 +164,37 @@ fn a_block_that_removes_its_prefix_is_a_mount() {
     }
     let found = caddy("handle /x/* {\nuri strip_prefix /x\nroot * /mnt/x\nfile_server\n}");
     check_fates(&found, &[(4, "carried", "")]);
+}
+
+#[test]
+fn a_block_that_removes_its_prefix_strips_the_paths_of_its_upstream() {
+    let (uri, proxy) = ("uri strip_prefix /push", "reverse_proxy app:80");
+    for (block, is_stripped) in [
+        (format!("handle /push/* {{\n{proxy}\n{uri}\n}}"), true),
+        (format!("route /push/* {{\n{uri}\n{proxy}\n}}"), true),
+        (
+            format!("route /push/* {{\nheader X-A 1\n{uri}\n{proxy}\n}}"),
+            true,
+        ),
+        (
+            format!("handle /push/* {{\nroute {{\n{uri}\n{proxy}\n}}\n}}"),
+            true,
+        ),
+        // Caddy passes the whole path on, or redirects by it.
+        (format!("route /push/* {{\n{proxy}\n{uri}\n}}"), false),
+        (format!("route /push/* {{\nrewrite /x\n{uri}\n{proxy}\n}}"), false),
+    ] {
+        let found = caddy(&block);
+        let passed = rule(site(&found, None), "proxy", "/push/*");
+        assert_eq!(
+            passed.contains(&"strip = true"),
+            is_stripped,
+            "{block}: {}",
+            found.toml
+        );
+    }
+    let found = caddy(&format!("route /push/* {{\nrewrite /x\n{uri}\n{proxy}\n}}"));
+    check_fates(&found, &[(5, "missing", "with `/push` in the path")]);
 }
 
 pub(super) fn nginx(body: &str) -> Conversion {

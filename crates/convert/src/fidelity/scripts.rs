@@ -27,6 +27,7 @@ fn php_of_nginx_has_its_front_controller() {
                 fastcgi_param APP_ENV prod;\n\
                 fastcgi_param USER_ID $cookie_id;\n\
                 fastcgi_read_timeout 300s;\n\
+                fastcgi_param front_controller_active true;\n\
                 } }\n";
     let found = converted(Dialect::Nginx, text);
     let rule = scripts(&found);
@@ -35,6 +36,7 @@ fn php_of_nginx_has_its_front_controller() {
         "upstreams = [\"fastcgi+unix:/run/php/php8.2-fpm.sock\"]",
         "front = \"/index.php\"",
         "APP_ENV = \"prod\"",
+        "front_controller_active = \"true\"",
         "first-byte-timeout = \"300s\"",
     ] {
         assert!(rule.lines().any(|one| one == line), "{line}: {rule}");
@@ -48,6 +50,7 @@ fn php_of_nginx_has_its_front_controller() {
         (9, true),
         (10, false),
         (11, true),
+        (12, true),
     ] {
         let is_missing = fates(&found, line)
             .iter()

@@ -5,8 +5,9 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Proxy;
 use crate::report::Report;
+use crate::request_field::{self, Value};
 use crate::upstream::{VERIFIED, address, set};
-use crate::value::{bytes, field, is_site_path, quote, seconds};
+use crate::value::{bytes, is_site_path, quote, seconds};
 use std::collections::BTreeMap;
 
 /// Most upstreams of one rule of Weir.
@@ -347,33 +348,29 @@ impl Settings {
 
 /// The fate of a field for upstreams.
 fn set_header(directive: &Directive, (set, remove): &mut (Vec<String>, Vec<String>)) -> Fate {
-    let value = directive.arg(1);
-    match directive.arg(0).to_ascii_lowercase().as_str() {
-        "host" if matches!(value, "$host" | "$http_host" | "$host:$server_port") => {
-            Fate::unneeded("Weir passes the client's `Host` on")
-        }
-        "host" if value.contains('$') => Fate::missing("Weir passes the client's `Host` on"),
-        "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "forwarded" => {
-            Fate::unneeded("Weir describes the client in this field, and drops what the client sent in it")
-        }
+    let (name, value) = (directive.arg(0), directive.arg(1));
+    match name.to_ascii_lowercase().as_str() {
         "upgrade" | "connection" => {
             Fate::unneeded("Weir keeps connections, and lets clients switch to WebSocket (`websocket`)")
         }
-        "x-real-ip" | "x-forwarded-port" | "x-forwarded-server" | "x-forwarded-ssl" | "x-scheme"
-        | "x-forwarded-scheme" => Fate::missing(
-            "Weir sends `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `Forwarded`; let the application read those",
-        ),
-        _ if value.contains('$') => Fate::missing("Weir has no variables: the value is a fixed text"),
-        _ if value.is_empty() => {
-            remove.push(directive.arg(0).to_owned());
-            Fate::Carried
+        _ if value.is_empty() => request_field::remove(remove, name),
+        _ => request_field::set(set, name, value_of(value)),
+    }
+}
+
+/// What the value of a field for upstreams is.
+fn value_of(text: &str) -> Value<'_> {
+    match text {
+        "$scheme" => Value::Scheme,
+        "$host" | "$http_host" | "$host:$server_port" => Value::Host,
+        "$remote_addr" | "$proxy_add_x_forwarded_for" | "$http_x_forwarded_for, $remote_addr" => {
+            Value::Client
         }
-        _ => match field(directive.arg(0), value) {
-            Ok(line) => {
-                set.push(line);
-                Fate::Carried
-            }
-            Err(why) => Fate::missing(why),
-        },
+        // `Forwarded`: the map that the documentation of nginx has for it, or a part of it.
+        text if text.starts_with("$proxy_add_forwarded") || text.contains("for=$remote_addr") => {
+            Value::Client
+        }
+        text if text.contains('$') => Value::Variable,
+        text => Value::Fixed(text),
     }
 }

@@ -14,7 +14,8 @@ const PARAMS_MAX: usize = 64;
 /// Longest extension, with its dot, in bytes.
 const EXTENSION_MAX: usize = 16;
 
-/// Parameters that describe the request or the server. A rule that could set them could contradict the request.
+/// Parameters that describe the request or the server. A rule that could set them could contradict the request, and so could one
+/// with such a name in lower case, because some applications ignore case.
 const OWN: [&str; 24] = [
     "AUTH_TYPE",
     "CONTENT_LENGTH",
@@ -127,15 +128,15 @@ impl FastCgi {
             ));
         }
         for (name, value) in params {
-            let is_name = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+            let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
             if name.is_empty() || !name.bytes().all(is_name) {
                 return Err(format!(
-                    "`{}` in `params` of `fastcgi` is no name of a parameter; write capital letters, digits and underscores, as \
-                     in APP_ENV",
+                    "`{}` in `params` of `fastcgi` is no name of a parameter; write letters, digits and underscores, as in APP_ENV",
                     name.escape_debug()
                 ));
             }
-            if OWN.contains(&&**name) || name.starts_with("HTTP_") {
+            let capital = name.to_ascii_uppercase();
+            if OWN.contains(&&*capital) || capital.starts_with("HTTP_") {
                 return Err(format!(
                     "Weir sets `{name}` for each request; remove it from `params` of `fastcgi`"
                 ));
@@ -174,8 +175,9 @@ mod tests {
             table.validate().map(|()| table)
         };
         assert_eq!(read("").unwrap(), FastCgi::default());
-        let all = "root = '/srv/app'\nextension = '.php8'\nindex = 'start.php8'\nfront = '/a/index.php8'\n[params]\nAPP_ENV = 'prod'";
+        let all = "root = '/srv/app'\nextension = '.php8'\nindex = 'start.php8'\nfront = '/a/index.php8'\n[params]\nAPP_ENV = 'prod'\nfront_controller_active = 'true'";
         assert_eq!(read(all).unwrap().params["APP_ENV"], "prod");
+        assert_eq!(read(all).unwrap().params["front_controller_active"], "true");
         let many: String = (0..=PARAMS_MAX).map(|at| format!("P{at} = ''\n")).collect();
         for (text, said) in [
             ("extension = 'php'", "as in .php"),
@@ -190,9 +192,13 @@ mod tests {
             ("front = '/index.html'", "as in /index.php"),
             ("front = '/a/../index.php'", "as in /index.php"),
             ("front = '/%61.php'", "as in /index.php"),
-            ("[params]\nscript = ''", "as in APP_ENV"),
+            ("[params]\na-b = ''", "as in APP_ENV"),
+            ("[params]\n'' = ''", "as in APP_ENV"),
             ("[params]\nSCRIPT_FILENAME = '/x'", "Weir sets `SCRIPT_FILENAME`"),
             ("[params]\nHTTP_PROXY = 'x'", "Weir sets `HTTP_PROXY`"),
+            ("[params]\nScript_Filename = '/x'", "Weir sets `Script_Filename`"),
+            ("[params]\nhttps = 'on'", "Weir sets `https`"),
+            ("[params]\nhttp_proxy = 'x'", "Weir sets `http_proxy`"),
             ("[params]\nA = \"\\u0000\"", "zero byte"),
             (&format!("[params]\n{many}"), "maximum is 64"),
             ("split = '.php'", "unknown field"),

@@ -99,6 +99,7 @@ pub use proxy::{Check, HashKey, Proxy, ProxyFlag, Rewrite, When};
 pub use proxy_cache::ProxyCache;
 pub use redirect::Redirect;
 pub use request_header::RequestHeader;
+pub(crate) use request_header::is_host;
 pub use request_id::RequestIdField;
 pub use resource_attribute::ResourceAttribute;
 /// A table of keys and values of a configuration file.

@@ -531,6 +531,39 @@ fn rules_for_scripts_belong_to_a_site() {
 }
 
 #[test]
+fn scripts_are_no_files_to_try() {
+    let rule = "[[proxy]]\npath = '/*'\nupstreams = ['fastcgi://127.0.0.1:9000']\n";
+    let of = |path: &str, file: &str, rule: &str| {
+        let tries = format!("[[try-files]]\npath = '{path}'\nfiles = ['$path', '{file}']\n");
+        Config::from_toml(&format!("{tries}{rule}"), "w.toml").map_err(|error| error.to_string())
+    };
+    for (path, file, said) in [
+        (
+            "/remote/*",
+            "/remote.php",
+            "for `/remote/*` with `front = \"/remote.php\"`",
+        ),
+        ("*", "$path.php", "under its own path"),
+        ("/old/*", "/new/*.php", "under its own path"),
+    ] {
+        let why = of(path, file, rule).unwrap_err();
+        assert!(
+            why.contains(&format!("`{file}`, which is a script")) && why.contains(said),
+            "{why}"
+        );
+        assert!(of(path, file, "").is_ok(), "{file}");
+    }
+    assert!(of("*", "/index.html", rule).is_ok());
+    // Of a host with its own application.
+    let host = rule.replace("proxy", "host.proxy");
+    let why = of("*", "/x.php", &format!("[[host]]\nnames = ['a']\n{host}")).unwrap_err();
+    assert!(why.contains("`/x.php`, which is a script"), "{why}");
+    // The remedy.
+    let remedy = rule.replace("/*", "/remote/*") + "[proxy.fastcgi]\nfront = '/remote.php'\n";
+    assert!(of("*", "/index.html", &format!("{remedy}{rule}")).is_ok());
+}
+
+#[test]
 fn the_first_upstream_waits_for_a_start_where_workers_keep_no_connections() {
     let uploads = "[[uploads]]\npath = '/dav/'\nopen = true\n";
     let read = |concurrency: &str, rules: &str| {

@@ -3,6 +3,7 @@
 //! Decides which paths are tried; does not know which files exist.
 
 use super::condition::{Conditions, Facts};
+use super::fastcgi::FastCgi;
 use super::pattern::PathPattern;
 use super::values::site_path;
 use crate::path::spelling;
@@ -194,6 +195,34 @@ fn without_slash(path: &[u8]) -> &[u8] {
 /// Validates the rules of a site.
 pub(super) fn validate(rules: &[TryFiles]) -> Result<(), String> {
     rules.iter().try_for_each(TryFiles::validate)
+}
+
+/// Checks that the rules of a site try none of its scripts: these are no files, so a rule would never find one.
+pub(super) fn validate_scripts(rules: &[TryFiles], scripts: &[FastCgi]) -> Result<(), String> {
+    for TryFiles { path, files, .. } in rules {
+        for file in files {
+            let end = match file {
+                Tried::Path(end) | Tried::File(end) | Tried::Star(_, end) => end,
+            };
+            if !scripts.iter().any(|one| end.ends_with(&*one.extension)) {
+                continue;
+            }
+            let remedy = match file {
+                Tried::File(script) => format!(
+                    "remove it, and write a rule `[[proxy]]` for `{path}` with `front = \"{script}\"` in `[proxy.fastcgi]` before \
+                     the rules for wider paths"
+                ),
+                Tried::Path(_) | Tried::Star(..) => {
+                    "remove it: a script answers under its own path, and `front` of `[proxy.fastcgi]` for paths without a file"
+                        .to_owned()
+                }
+            };
+            return Err(format!(
+                "the rule for `{path}` tries `{file}`, which is a script and no file; {remedy}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

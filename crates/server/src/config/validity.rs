@@ -1,6 +1,6 @@
 //! Which values of a configuration are valid together, and the bounds of those that have no type of their own.
 
-use super::{Config, ConfigError, Http3, LineOrder, LogFormat, LogTemplate};
+use super::{Config, ConfigError, FastCgi, Http3, LineOrder, LogFormat, LogTemplate};
 use super::{access, cors, limit, mount, pattern, redirect, trusted, try_files, uploads, values};
 use runtime::shaping::Shaping;
 use units::{Bytes, Duration};
@@ -268,7 +268,10 @@ impl Config {
             values::site_path(page).map_err(|why| ConfigError::invalid("spa-fallback", why))?;
         }
         mount::validate(&self.mount, self.hidden).map_err(|why| ConfigError::invalid("mount", why))?;
-        try_files::validate(&self.try_files).map_err(|why| ConfigError::invalid("try-files", why))?;
+        let scripts: Vec<FastCgi> = self.scripts().collect();
+        try_files::validate(&self.try_files)
+            .and_then(|()| try_files::validate_scripts(&self.try_files, &scripts))
+            .map_err(|why| ConfigError::invalid("try-files", why))?;
         limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
         for log in self.access_logs() {

@@ -3,10 +3,11 @@
 //! Decides which field lines pass. Fields for one connection end here (RFC 9110 section 7.6.1): the well-known ones, and
 //! those that `Connection` nominates. Framing is this server's own. `Via`, `Forwarded` (RFC 7239) and `X-Forwarded-*`
 //! describe the client and the trusted proxies between; what a client claims in them is dropped, because it cannot be checked.
+//! A rule may give scheme and host a fixed value, which then is in `Forwarded`, too.
 
 use crate::checked::Guarded;
 use crate::client_address::{From, UNKNOWN};
-use crate::config::RequestHeader;
+use crate::config::{RequestHeader, is_host};
 use crate::field_rules::RuledLines;
 use crate::own_fields::{HOP_BY_HOP, is_among};
 use crate::request_id::RequestId;
@@ -265,22 +266,36 @@ pub(crate) fn write_request(
         response::end(out);
         return Ok(());
     }
-    let proto: &[u8] = if from.is_secured { b"https" } else { b"http" };
+    // Fixed values are among the lines of the rule.
+    let (fixed_proto, fixed_host) = (rules.fixed("x-forwarded-proto"), rules.fixed("x-forwarded-host"));
+    let proto: &[u8] = match fixed_proto {
+        Some(proto) => proto.as_bytes(),
+        None if from.is_secured => b"https",
+        None => b"http",
+    };
+    let described: &[u8] = match fixed_host {
+        Some(fixed) if is_host(fixed) => fixed.as_bytes(),
+        // More than a host, which `Forwarded` has no parameter for.
+        Some(_) => b"",
+        None => host,
+    };
     out.extend_from_slice(b"X-Forwarded-For: ");
     plain(out, from.peer);
     for hop in &from.hops {
         out.extend_from_slice(b", ");
         plain(out, *hop);
     }
-    out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-    out.extend_from_slice(proto);
+    if fixed_proto.is_none() {
+        out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+        out.extend_from_slice(proto);
+    }
     out.extend_from_slice(b"\r\nForwarded: for=");
     node(out, from.peer);
     out.extend_from_slice(b";proto=");
     out.extend_from_slice(proto);
-    if !host.is_empty() {
+    if !described.is_empty() {
         out.extend_from_slice(b";host=\"");
-        out.extend_from_slice(host);
+        out.extend_from_slice(described);
         out.extend_from_slice(b"\"");
     }
     for hop in &from.hops {
@@ -288,7 +303,7 @@ pub(crate) fn write_request(
         node(out, *hop);
     }
     out.extend_from_slice(b"\r\n");
-    if !host.is_empty() {
+    if fixed_host.is_none() && !host.is_empty() {
         out.extend_from_slice(b"X-Forwarded-Host: ");
         out.extend_from_slice(host);
         out.extend_from_slice(b"\r\n");
@@ -628,6 +643,52 @@ mod tests {
              Forwarded: for=192.0.2.7;proto=http;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n\
              Connection: close\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn a_rule_replaces_scheme_and_host_of_the_client() {
+        let from = From {
+            peer: "192.0.2.7".parse().unwrap(),
+            hops: Vec::new(),
+            is_secured: false,
+            guarded: Guarded::default(),
+            id: None,
+            trace: None,
+        };
+        let text =
+            "GET /a HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: ftp\r\nX-Forwarded-Port: 21\r\n\r\n";
+        for (set, lines, forwarded) in [
+            (
+                "'X-Forwarded-Proto: https', 'X-Forwarded-Port: 443'",
+                "X-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n",
+                "for=192.0.2.7;proto=https;host=\"a.test\"\r\nX-Forwarded-Host: a.test\r\n",
+            ),
+            (
+                "'X-Forwarded-Host: b.test:8443'",
+                "X-Forwarded-Host: b.test:8443\r\n",
+                "for=192.0.2.7;proto=http;host=\"b.test:8443\"\r\n",
+            ),
+            // `Forwarded` says nothing rather than something else.
+            (
+                "'X-Forwarded-Host: a.test/office'",
+                "X-Forwarded-Host: a.test/office\r\n",
+                "for=192.0.2.7;proto=http\r\n",
+            ),
+        ] {
+            let rules: RequestHeader = toml::from_str(&format!("set = [{set}]")).unwrap();
+            let got = request_from(text, &from, &rules);
+            let proto = match set.contains("Proto") {
+                true => "",
+                false => "X-Forwarded-Proto: http\r\n",
+            };
+            assert_eq!(
+                got,
+                format!(
+                    "GET /t HTTP/1.1\r\nHost: a.test\r\n{lines}Via: 1.1 weir\r\nX-Forwarded-For: 192.0.2.7\r\n{proto}\
+                     Forwarded: {forwarded}Connection: close\r\n\r\n"
+                )
+            );
+        }
     }
 
     #[test]

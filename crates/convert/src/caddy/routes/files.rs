@@ -7,7 +7,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Mount, Proxy, TRIED_MAX};
 use crate::pattern::{covers_all, overlaps};
-use crate::report::At;
+use crate::report::{At, Report};
 use crate::value::{is_program, is_site_path};
 
 /// The root of a site: that of the site itself, or the one that most of its file servers have.
@@ -284,6 +284,8 @@ impl Routes<'_> {
         for option in directive.inner() {
             match option.name.as_str() {
                 "browse" | "root" => {}
+                // Reported alone: see [`note_options`].
+                "disable_canonical_uris" | "etag_file_extensions" => {}
                 "index" => {
                     let names = option.args.iter().filter(|name| !name.contains('/'));
                     let index: Vec<String> = names.cloned().collect();
@@ -354,26 +356,96 @@ impl Routes<'_> {
         Fate::Carried
     }
 
+    /// Reads `handle_errors`. Caddy applies the first of its lines `rewrite` that matches.
     pub(super) fn errors(&mut self, directive: &Directive) -> Fate {
-        let rewrite = directive.inner().iter().find(|one| one.name == "rewrite");
-        let page = rewrite
-            .and_then(|rewrite| rewrite.args.last())
-            .map_or("", |page| page);
-        let statuses: Vec<&str> = directive.args.iter().map(String::as_str).collect();
-        if !is_site_path(page) || rewrite.is_some_and(|rewrite| rewrite.arg(0).starts_with('@')) {
-            return Fate::missing("an error page of Weir is one file for a status or a class");
-        }
-        let statuses = if statuses.is_empty() {
-            vec!["4xx", "5xx"]
-        } else {
-            statuses
+        const NOT_ONE: &str = "an error page of Weir is one file for a status or a class";
+        let of_block: Vec<String> = match directive.args.is_empty() {
+            true => vec!["4xx".to_owned(), "5xx".to_owned()],
+            false => directive.args.clone(),
         };
-        for status in &statuses {
-            match (status.parse::<u16>(), *status) {
-                (Ok(400..=599), _) | (_, "4xx" | "5xx") => self.site.error_page(status, page),
-                _ => return Fate::missing(format!("`{status}` is no status of an error")),
+        let mut pages: Vec<(String, &str)> = Vec::new();
+        for rewrite in directive.inner().iter().filter(|one| one.name == "rewrite") {
+            let (statuses, page) = match rewrite.args.as_slice() {
+                [page] => (of_block.clone(), page),
+                [all, page] if all == "*" => (of_block.clone(), page),
+                [name, page] => match statuses_of(directive.inner(), name) {
+                    Some(statuses) => (meet(&statuses, &of_block), page),
+                    None => return Fate::missing(NOT_ONE),
+                },
+                _ => return Fate::missing(NOT_ONE),
+            };
+            if !is_site_path(page) || page.contains('{') || is_program(page) {
+                return Fate::missing(NOT_ONE);
+            }
+            for status in statuses {
+                match (status.parse::<u16>(), &*status) {
+                    (Ok(400..=599), _) | (_, "4xx" | "5xx") => {}
+                    _ => return Fate::missing(format!("`{status}` is no status of an error")),
+                }
+                if !pages.iter().any(|(known, _)| *known == status) {
+                    pages.push((status, page.as_str()));
+                }
             }
         }
+        if pages.is_empty() {
+            return Fate::missing(NOT_ONE);
+        }
+        for (status, page) in pages {
+            self.site.error_page(&status, page);
+        }
         Fate::Carried
+    }
+}
+
+/// The statuses with which a matcher of a block compares the status of the error. `None`: it has another meaning.
+fn statuses_of(block: &[Directive], name: &str) -> Option<Vec<String>> {
+    let definition = block
+        .iter()
+        .find(|one| one.name == name && name.starts_with('@'))?;
+    let text = match (definition.inner(), definition.args.as_slice()) {
+        ([one], []) if one.name == "expression" => one.args.join(" "),
+        ([], [kind, rest @ ..]) if kind == "expression" && !rest.is_empty() => rest.join(" "),
+        // An expression alone, in quotes.
+        ([], [expression]) => expression.clone(),
+        _ => return None,
+    };
+    let subject = ["{err.status_code}", "{http.error.status_code}"];
+    let compared = subject
+        .iter()
+        .find_map(|subject| text.trim().strip_prefix(*subject))?
+        .trim_start();
+    let listed = compared
+        .strip_prefix("in")
+        .and_then(|list| list.trim().strip_prefix('[')?.strip_suffix(']'));
+    let numbers: Vec<String> = match (compared.strip_prefix("=="), listed) {
+        (Some(number), _) => vec![number.trim().to_owned()],
+        (None, Some(list)) => list.split(',').map(|number| number.trim().to_owned()).collect(),
+        (None, None) => return None,
+    };
+    let are_statuses = numbers.iter().all(|number| number.parse::<u16>().is_ok());
+    are_statuses.then_some(numbers)
+}
+
+/// The statuses that are among those of a block, or of its classes.
+fn meet(statuses: &[String], of_block: &[String]) -> Vec<String> {
+    let is_of = |status: &str, other: &str| {
+        let class = other.strip_suffix("xx");
+        status == other || class.is_some_and(|class| status.starts_with(class))
+    };
+    let is_meant = |status: &&String| of_block.iter().any(|other| is_of(status, other));
+    statuses.iter().filter(is_meant).cloned().collect()
+}
+
+/// Reports the options of a file server without which the result sends the same files.
+pub(super) fn note_options(directive: &Directive, report: &mut Report) {
+    for option in directive.inner() {
+        let why = match option.name.as_str() {
+            "disable_canonical_uris" => {
+                "Weir redirects the path of a directory to the path with a slash at its end"
+            }
+            "etag_file_extensions" => "Weir makes the `ETag` of a file itself",
+            _ => continue,
+        };
+        report.replace(&option.at, &option.shown(), Fate::missing(why));
     }
 }
