@@ -113,7 +113,7 @@ pub(super) fn read(
                 let before = site.proxies.len();
                 let fate = match folder.is_root() {
                     true => rewrite::rule(directive, &conditions, cx.is_htaccess, site, wishes),
-                    false => rule_of_folder(directive, folder, site),
+                    false => rule_of_folder(directive, &conditions, folder, site),
                 };
                 // There, `[P]` comes after the checks of sections.
                 if cx.is_htaccess || folder.rank.0 != Access::SERVER {
@@ -152,14 +152,14 @@ pub(super) fn read(
 }
 
 /// The fate of a `RewriteRule` about some paths, which the converter does not read. One that refuses requests closes them.
-fn rule_of_folder(rule: &Directive, folder: &Folder, site: &mut Site) -> Fate {
+fn rule_of_folder(rule: &Directive, conditions: &[Directive], folder: &Folder, site: &mut Site) -> Fate {
     let why = "the converter reads rules of the whole site only";
     let denied = if rewrite::refuses(rule) {
         folder.patterns.clone()
     } else if rewrite::passes_programs(rule) {
         vec!["*.php".to_owned()]
     } else {
-        return Fate::missing(why);
+        return rewrite::lost(rule, conditions, why.to_owned());
     };
     site.access.extend(denied.iter().map(|path| Access::nobody(path)));
     Fate::missing(format!("{why}; the result denies `{}`", denied.join("`, `")))
