@@ -132,6 +132,23 @@ pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &
     })
 }
 
+/// Whether a directive only removes a field that another one of the block sets in every response.
+pub(super) fn is_set_again(directive: &Directive, block: &[Directive]) -> bool {
+    let words = |one: &Directive| -> Vec<String> {
+        let words = one.args.iter().map(|arg| arg.to_ascii_lowercase());
+        words.collect()
+    };
+    let said = words(directive);
+    let removed = match said.iter().map(String::as_str).collect::<Vec<&str>>()[..] {
+        ["unset", name] | ["onsuccess", "unset", name] => name,
+        _ => return false,
+    };
+    block.iter().any(|one| {
+        let is_always = one.name.eq_ignore_ascii_case("header") && one.args.len() == 4;
+        is_always && words(one)[..3] == ["always", "set", removed]
+    })
+}
+
 /// The lifetime of `"access plus 1 month"` or `A2592000`; `"access"` alone is none.
 fn lifetime(args: &[String]) -> Option<u64> {
     let text = args.join(" ").to_ascii_lowercase();
@@ -614,6 +631,24 @@ mod tests {
                 (3, "carried", ""),
                 (4, "missing", "is no extension"),
                 (5, "missing", "runs no programs"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_field_that_is_set_again_needs_no_removal() {
+        let text = "Header onsuccess unset X-A\nHeader always set x-a 1\nHeader unset X-B\nHeader set X-B 1\n\
+                    <If \"%{QUERY_STRING} =~ /a/\">\nHeader set X-C 1\n</If>\n<Else>\nHeader set X-C 2\n</Else>\n";
+        let found = converted(Dialect::Apache, text);
+        check(
+            &found,
+            &[
+                (1, "unneeded", "`Header always set`"),
+                (2, "carried", ""),
+                (3, "missing", "removes none"),
+                (5, "missing", "reads no `<If>`"),
+                (8, "missing", "reads no `<If>`"),
+                (9, "missing", "reads no `<If>`"),
             ],
         );
     }

@@ -533,14 +533,21 @@ fn refuse(
     let (asked, paths) = match (asked, paths) {
         (Ok(asked), Ok(paths)) => (asked, paths),
         (asked, paths) => {
+            let is_about_paths = asked.as_ref().is_ok_and(Asked::is_about_paths);
             let why = asked
                 .err()
                 .or_else(|| paths.as_ref().err().cloned())
                 .unwrap_or_default();
+            let is_lost = paths.is_err();
             let around = paths.unwrap_or_else(|_| regex::around(&anchored(expression, is_htaccess)));
             // A rule that is lost closes its paths, but not a whole site.
             if around.is_empty() || around.iter().any(|path| covers_all(path)) {
-                return Fate::open(why);
+                // Some of the paths are better than none.
+                let some = match is_lost && is_about_paths {
+                    true => regex::partly(&anchored(expression, is_htaccess)),
+                    false => Vec::new(),
+                };
+                return Fate::Open(site.refuse_some(&some, status, why));
             }
             site.access
                 .extend(around.iter().map(|path| Access::refusal(path, status)));

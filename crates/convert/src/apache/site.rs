@@ -130,6 +130,9 @@ pub(super) fn read(
                 }
                 fate
             }
+            "header" if files::is_set_again(directive, block) => {
+                Fate::unneeded("`Header always set` of this field replaces the line")
+            }
             _ => level
                 .read(directive, &name)
                 .or_else(|| files::fields(directive, &name, folder, site))
@@ -444,7 +447,12 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         false => patterns,
     };
     if patterns.is_empty() {
-        let why = refused.unwrap_or_else(|| format!("`{arg}` is no path pattern below the root"));
+        let why = refused.unwrap_or_else(|| match name.as_str() {
+            "<if" | "<elseif" | "<else" => {
+                "the converter reads no `<If>`, `<ElseIf>` and `<Else>`".to_owned()
+            }
+            _ => format!("`{arg}` is no path pattern below the root"),
+        });
         if matches!(name.as_str(), "<proxy" | "<proxymatch") && limits(section).is_some() {
             site.closes_upstreams = true;
             let why =
@@ -504,8 +512,11 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
 
 /// An expression about the name of a file as one about the path, in which the name begins behind a slash.
 fn as_path(expression: &str) -> String {
-    let rest = expression.strip_prefix('^');
-    rest.map_or_else(|| expression.to_owned(), |rest| format!("/{rest}"))
+    let each = regex::alternatives(expression).map(|one| match one.strip_prefix('^') {
+        Some(rest) => format!("/{rest}"),
+        None => one.to_owned(),
+    });
+    each.collect::<Vec<String>>().join("|")
 }
 
 /// What a section does to clients, the mildest first.
