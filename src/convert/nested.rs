@@ -21,7 +21,7 @@ struct Limits {
     depth: usize,
     /// Names in all folders.
     names: usize,
-    /// `.htaccess` files.
+    /// `.htaccess` files. Each may become an access rule, of which a site has at most 1,000.
     files: usize,
     /// Files and folders that cannot be read.
     lost: usize,
@@ -30,7 +30,7 @@ struct Limits {
 const LIMITS: Limits = Limits {
     depth: 64,
     names: 2_000_000,
-    files: 1_000,
+    files: 500,
     lost: 20,
 };
 
