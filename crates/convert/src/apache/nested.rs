@@ -15,13 +15,25 @@ use crate::report::{At, Report};
 /// What reports call the files about which only the search itself says something.
 const OTHERS: &str = "`.htaccess` of folders";
 
-/// Whether a directive makes a file without virtual hosts a part of the server's configuration: no `.htaccess` may have it. There,
-/// `AllowOverride` says whether Apache reads files in folders.
+/// What the names of directives begin with that no `.htaccess` may have.
+const OF_SERVER: [&str; 10] = [
+    "<directory",
+    "<location",
+    "<proxy",
+    "accessfilename",
+    "alias",
+    "allowoverride",
+    "customlog",
+    "errorlog",
+    "loadmodule",
+    "proxypass",
+];
+
+/// Whether a directive makes a file without virtual hosts a part of the server's configuration. There, `AllowOverride` says whether Apache
+/// reads files in folders.
 pub(super) fn is_of_server(directive: &Directive) -> bool {
     let name = directive.name.to_ascii_lowercase();
-    ["<directory", "<location", "<proxy"]
-        .iter()
-        .any(|start| name.starts_with(start))
+    OF_SERVER.iter().any(|start| name.starts_with(start))
 }
 
 /// Reads the files below the root into the site, without the one that is converted.
@@ -122,8 +134,8 @@ fn refuses(tree: &[Directive]) -> bool {
     tree.iter().any(is_refusal) && !tree.iter().any(admits)
 }
 
-/// Whether a directive admits or refuses all clients, or has no effect beside one that does. `is_listed`: folders have listings, so that
-/// `Options` may end them.
+/// Whether a directive admits or refuses all clients, or has no effect beside one that does. `is_listed`: folders have listings, which
+/// `Options` and `IndexIgnore` may limit.
 fn is_plain(directive: &Directive, is_listed: bool) -> bool {
     let takes_away = |arg: &String| arg.starts_with('-') || arg.eq_ignore_ascii_case("none");
     match directive.name.to_ascii_lowercase().as_str() {
@@ -131,7 +143,8 @@ fn is_plain(directive: &Directive, is_listed: bool) -> bool {
         "allow" | "deny" => is_from_all(directive),
         "satisfy" => directive.arg(0).eq_ignore_ascii_case("all"),
         "options" => !is_listed && directive.args.iter().all(takes_away),
-        "order" | "indexignore" => true,
+        "indexignore" => !is_listed,
+        "order" => true,
         _ => false,
     }
 }
@@ -275,6 +288,13 @@ mod tests {
         // No pattern has the name.
         let found = with(&[("/my files", "Require all denied\n")]);
         assert_eq!(open(&found), ["/srv/my files/.htaccess"], "{:?}", found.report);
+        // Listings are on.
+        let root = Root {
+            files: &[("/data", "IndexIgnore *\n"), ("/in", "Options -Indexes\n")],
+            lost: &[],
+        };
+        let found = of_root("Options +Indexes\n", &root, Some("/srv"));
+        assert_eq!(open(&found).len(), 2, "{:?}", found.report);
         // No directive, and no effect.
         let found = with(&[("/a", "# Of old.\n"), ("/b", "Options -Indexes\n")]);
         assert!(
@@ -331,6 +351,7 @@ mod tests {
         for text in [
             "DocumentRoot /srv\n",
             "<Directory /srv>\nOptions None\n</Directory>\n",
+            "ProxyPass /a http://app:80/a\n",
             "<VirtualHost *:80>\nServerName a.test\n</VirtualHost>\n",
         ] {
             for folder in [Some("/srv"), None] {
