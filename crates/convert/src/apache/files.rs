@@ -20,7 +20,7 @@ pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &
                 match site
                     .header_rules
                     .iter_mut()
-                    .find(|rule| rule.path == *path && !rule.always)
+                    .find(|rule| rule.path == *path && !rule.always && rule.conditions.is_empty())
                 {
                     // Two types may have one extension.
                     Some(rule) if rule.header.contains(&line) => {}
@@ -646,9 +646,9 @@ mod tests {
                 (1, "unneeded", "`Header always set`"),
                 (2, "carried", ""),
                 (3, "missing", "removes none"),
-                (5, "missing", "reads no `<If>`"),
-                (8, "missing", "reads no `<If>`"),
-                (9, "missing", "reads no `<If>`"),
+                (5, "missing", "only around `Header set`"),
+                (8, "missing", "only around `Header set`"),
+                (9, "missing", "only around `Header set`"),
             ],
         );
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod condition;
+mod expression;
 mod files;
 mod nested;
 mod networks;
@@ -597,6 +598,8 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             site.access.extend(closed);
         }
         site.order_sections();
+        // Apache applies `<If>` behind all other sections, and a later rule of Weir replaces the lines of an earlier one.
+        site.header_rules.sort_by_key(|rule| !rule.conditions.is_empty());
         if let Err(why) = upstream::finish(site) {
             report.add(at, "RewriteRule", Fate::missing(why));
         }

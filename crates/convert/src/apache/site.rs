@@ -2,7 +2,7 @@
 
 use super::access::{self, Level};
 use super::rewrite::{self, Wishes};
-use super::{files, plain, upstream};
+use super::{expression, files, plain, upstream};
 use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
@@ -97,7 +97,13 @@ pub(super) fn read(
     // In Apache's order: what a later section says replaces what an earlier one says.
     sections.sort_by_key(|one| rank(one));
     for one in sections {
-        section(one, &inside, site, wishes, cx);
+        match expression::rules(one, block, &inside) {
+            Some(rules) => {
+                one.note_all(&Fate::Carried, cx.report);
+                site.header_rules.extend(rules);
+            }
+            None => section(one, &inside, site, wishes, cx),
+        }
     }
     // [`options`] has read those outside of sections.
     rest.retain(|one| folder.rank.0 != Access::SERVER || !is_options(one));
@@ -448,9 +454,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
     };
     if patterns.is_empty() {
         let why = refused.unwrap_or_else(|| match name.as_str() {
-            "<if" | "<elseif" | "<else" => {
-                "the converter reads no `<If>`, `<ElseIf>` and `<Else>`".to_owned()
-            }
+            "<if" | "<elseif" | "<else" => expression::LOST.to_owned(),
             _ => format!("`{arg}` is no path pattern below the root"),
         });
         if matches!(name.as_str(), "<proxy" | "<proxymatch") && limits(section).is_some() {
