@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SERVER", value_parser = dialect)]
     pub(crate) from: Option<Dialect>,
 
-    /// Document root, if the file names none
+    /// Document root, if the file names none; a .htaccess may have others in its folders
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 

@@ -1,6 +1,8 @@
-//! Reads included files: names with stars, relative to the folder of the main file. Decides how long a file may be.
+//! Reads included files: names with stars, relative to the folder of the main file. Decides how long a file may be. The search for
+//! `.htaccess` files is in [`super::nested`].
 
-use convert::{Files, INCLUDES_MAX, Text};
+use super::nested;
+use convert::{Files, INCLUDES_MAX, Nested, Text};
 use runtime::fs::read_small;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -47,6 +49,10 @@ impl Files for Includes {
             }
         }
         Ok(texts)
+    }
+
+    fn nested(&self, root: &str) -> Nested {
+        nested::search(Path::new(root))
     }
 }
 

@@ -2,6 +2,7 @@
 //! `server::config` validates the result.
 
 mod includes;
+mod nested;
 
 use crate::cli::convert::Flags;
 use crate::failure::Failure;

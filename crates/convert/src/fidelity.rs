@@ -9,7 +9,7 @@ mod scripts;
 mod tried;
 mod widened;
 
-use crate::{Conversion, Dialect, Fate, Files, Text, convert};
+use crate::{Conversion, Dialect, Fate, Files, Nested, Text, convert};
 
 /// Configurations of these tests include no files.
 struct NoFiles;
@@ -17,6 +17,10 @@ struct NoFiles;
 impl Files for NoFiles {
     fn read(&self, _: &str) -> Result<Vec<Text>, String> {
         Ok(Vec::new())
+    }
+
+    fn nested(&self, _: &str) -> Nested {
+        Nested::default()
     }
 }
 
@@ -26,6 +30,13 @@ struct Lost;
 impl Files for Lost {
     fn read(&self, pattern: &str) -> Result<Vec<Text>, String> {
         Err(format!("cannot read `{pattern}`"))
+    }
+
+    fn nested(&self, root: &str) -> Nested {
+        Nested {
+            files: Vec::new(),
+            lost: vec![format!("cannot read `{root}`")],
+        }
     }
 }
 

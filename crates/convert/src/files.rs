@@ -1,5 +1,5 @@
-//! Where the text of included files comes from. Decides how many there may be, and what one that cannot be read means; the caller opens
-//! them.
+//! Where the text of included files, and of those in folders of a site, comes from. Decides how many may be included, and what one that
+//! cannot be read means; the caller opens them.
 
 use crate::fate::Fate;
 
@@ -18,6 +18,15 @@ pub struct Text {
     pub text: String,
 }
 
+/// What a search for `.htaccess` files below a document root found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nested {
+    /// Each file with its folder: empty for the root, otherwise as `/a/b`.
+    pub files: Vec<(String, Text)>,
+    /// Why others may exist: each folder or file that cannot be read, and limits of the search.
+    pub lost: Vec<String>,
+}
+
 /// Reads included files.
 pub trait Files {
     /// The files that a name or a pattern with `*` stands for, in the order of their names. A relative name begins at the
@@ -26,6 +35,9 @@ pub trait Files {
     /// # Errors
     /// Why a file cannot be read. A pattern that matches no file is an empty list.
     fn read(&self, pattern: &str) -> Result<Vec<Text>, String>;
+
+    /// The `.htaccess` files in a document root and the folders below it, in the order of their folders.
+    fn nested(&self, root: &str) -> Nested;
 }
 
 /// The fate of a directive that includes a file which cannot be read, and why.

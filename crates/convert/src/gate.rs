@@ -6,6 +6,9 @@ use crate::condition::Sets;
 use crate::model::{Proxy, Site};
 use crate::pattern::{covers, covers_all, meet, overlaps};
 
+/// Most paths of one lost rule that the report names.
+const NAMED_MAX: usize = 8;
+
 impl Site {
     /// All access rules: refusals with conditions first, and behind all others what holds for their paths without the conditions.
     pub(crate) fn all_access(&self) -> Vec<Access> {
@@ -109,14 +112,20 @@ impl Site {
 
     /// Refuses everyone these paths, which are only some of those that a lost rule refuses. Adds them to the reason why it is lost.
     pub(crate) fn close_some(&mut self, paths: &[String], why: String) -> String {
-        if paths.is_empty() {
-            return why;
-        }
-        self.access.extend(paths.iter().map(|path| Access::nobody(path)));
-        format!(
-            "{why}; of its paths, the result denies only `{}`",
-            paths.join("`, `")
-        )
+        self.refuse_some(paths, 403, why)
+    }
+
+    /// As [`Site::close_some`], with the status of the lost rule.
+    pub(crate) fn refuse_some(&mut self, paths: &[String], status: u16, why: String) -> String {
+        let named = paths.get(..NAMED_MAX).unwrap_or(paths).join("`, `");
+        let more = match paths.len().saturating_sub(NAMED_MAX) {
+            _ if paths.is_empty() => return why,
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        self.access
+            .extend(paths.iter().map(|path| Access::refusal(path, status)));
+        format!("{why}; of its paths, the result denies only `{named}`{more}")
     }
 
     /// Refuses requests for these paths that meet one of the sets of conditions.

@@ -2,8 +2,8 @@
 //!
 //! Every directive has a [`Fate`]: it became lines of the result, needs none, or is reported with file, line and reason.
 //! The functions that read a directive return its fate, so none can be dropped by accident. This crate opens no file:
-//! the caller passes [`Files`], which reads includes. It does not know the types of the crate `server`; the caller checks
-//! the result with them.
+//! the caller passes [`Files`], which reads includes and `.htaccess` files. It does not know the types of the crate `server`;
+//! the caller checks the result with them.
 
 mod access;
 mod access_log;
@@ -41,7 +41,7 @@ mod value;
 mod write;
 
 pub use fate::Fate;
-pub use files::{Files, INCLUDES_MAX, Text};
+pub use files::{Files, INCLUDES_MAX, Nested, Text};
 pub use report::{Note, Report, Unreadable};
 
 use core::fmt;
@@ -134,7 +134,8 @@ pub struct Conversion {
     pub report: Report,
 }
 
-/// Converts a configuration. `root` is the document root of a configuration that names none.
+/// Converts a configuration. `root` is the document root of a configuration that names none. If this is a `.htaccess`, others in the
+/// folders of the root belong to it.
 ///
 /// # Errors
 /// The first mistake of syntax.
@@ -148,7 +149,7 @@ pub fn convert(
     let (mut server, files) = match dialect {
         Dialect::Nginx => (nginx::convert(main, files, &mut report)?, Vec::new()),
         Dialect::Caddy => caddy::convert(main, files, &mut report)?,
-        Dialect::Apache => (apache::convert(main, files, &mut report)?, Vec::new()),
+        Dialect::Apache => (apache::convert(main, files, root, &mut report)?, Vec::new()),
     };
     shared::apply(&mut server, &mut report);
     shared::note_announced(&server, &mut report);

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 /// Most patterns that one expression may become.
 const PATTERNS_MAX: usize = 64;
 
+/// Most patterns of the alternatives that have some, where others have none.
+const PARTLY_MAX: usize = 256;
+
 /// Most patterns that the expression of a redirect may become. Weir compares the rules one by one.
 const REDIRECTS_MAX: usize = 1024;
 
@@ -218,6 +221,30 @@ pub(crate) fn alternatives(expression: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Where the first alternative of a text ends: at a `|`, or at the `)` of the group around it. `None`: only a whole reader of expressions
+/// could tell.
+fn end_of_alternative(text: &str) -> Option<usize> {
+    if ["[]", "[^]", "\\Q", "(?#"].iter().any(|part| text.contains(part)) {
+        return None;
+    }
+    let (mut depth, mut is_escaped, mut is_class) = (0_usize, false, false);
+    for (at, c) in text.char_indices() {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match c {
+            _ if was_escaped => {}
+            '\\' => is_escaped = true,
+            ']' => is_class = false,
+            _ if is_class => {}
+            '[' => is_class = true,
+            '(' => depth += 1,
+            ')' | '|' if depth == 0 => return Some(at),
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    Some(text.len())
+}
+
 /// The pattern around one alternative: the text at its beginning and the text at its end. `None`: it has neither.
 fn around_one(alternative: &str) -> Option<String> {
     let (starts, text) = match alternative.strip_prefix('^') {
@@ -309,6 +336,7 @@ pub(crate) fn read_value(expression: &str) -> Result<Vec<String>, String> {
         rest: expression,
         groups: 0,
         most: PATTERNS_MAX,
+        skips: false,
         differing: Differing::Nothing,
         differs: Vec::new(),
     };
@@ -387,6 +415,7 @@ fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Rea
         rest: expression,
         groups: 0,
         most,
+        skips: false,
         differing,
         differs: Vec::new(),
     };
@@ -418,12 +447,13 @@ fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Rea
     })
 }
 
-/// Patterns of those alternatives of an expression that have one, wherever they are: they match a part of its paths.
+/// Patterns of those alternatives of an expression that have one, wherever they are, in groups too: they match a part of its paths.
 pub(crate) fn partly(expression: &str) -> Vec<String> {
     let mut reader = Reader {
         rest: expression,
         groups: 0,
-        most: PATTERNS_MAX,
+        most: PARTLY_MAX,
+        skips: true,
         differing: Differing::Nothing,
         differs: Vec::new(),
     };
@@ -559,6 +589,8 @@ struct Reader<'t> {
     groups: usize,
     /// Most sequences.
     most: usize,
+    /// Whether alternatives that cannot be read are left out. What is left matches a part of what the expression matches.
+    skips: bool,
     differing: Differing,
     differs: Vec<&'static str>,
 }
@@ -594,8 +626,16 @@ impl Reader<'_> {
         }
         let mut all = Vec::new();
         loop {
-            all.extend(self.sequence(depth)?);
-            self.bound(all.len())?;
+            let start = self.rest;
+            let found = self.sequence(depth);
+            let found = found.and_then(|found| self.bound(all.len() + found.len()).map(|()| found));
+            match found {
+                Ok(found) => all.extend(found),
+                Err(why) => match end_of_alternative(start).filter(|_| self.skips) {
+                    Some(end) => self.rest = &start[end..],
+                    None => return Err(why),
+                },
+            }
             if !self.take("|") {
                 return Ok(all);
             }
@@ -852,9 +892,23 @@ mod tests {
             (r"\.(bak)|\.old$", &["*.old"]),
             (r"\.(bak", &[]),
             (r"^/a/.*/b", &[]),
+            // In groups, too.
+            (r"^/(?:\.(?!a)|occ|db_|[a-z]+\|x).*", &["/db_*", "/occ*"]),
+            (r"^/((a|b+)|(?i)c|d)$", &["/a", "/d"]),
+            (r"^/(b+)?x$", &["/x"]),
+            (r"^/(b+)x$", &[]),
+            // Where an alternative ends is not clear.
+            (r"^/([]|]+|a)$", &[]),
+            (r"\.a)|\.b$", &[]),
         ] {
             assert_eq!(partly(expression), patterns, "{expression}");
         }
+        let many = |count: usize| {
+            let names: Vec<String> = (0..count).map(|at| format!("n{at}")).collect();
+            format!(r"\.({})$|\.z$", names.join("|"))
+        };
+        assert_eq!(partly(&many(PARTLY_MAX - 1)).len(), PARTLY_MAX);
+        assert!(partly(&many(PARTLY_MAX + 1)).len() <= PARTLY_MAX);
     }
 
     #[test]

@@ -69,6 +69,35 @@ pub(crate) fn field(name: &str, value: &str) -> Result<String, String> {
     Ok(format!("{name}: {value}"))
 }
 
+/// Whether a text is an extension for `[types]`: the part of a name behind its last dot.
+pub(crate) fn is_extension(text: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_graphic() && !b"./\\".contains(&b);
+    !text.is_empty() && text.bytes().all(is_part)
+}
+
+/// Whether a text is a media type for `[types]`, perhaps with parameters (RFC 9110 section 8.3.1).
+pub(crate) fn is_media_type(text: &str) -> bool {
+    let is_token = |text: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        !text.is_empty() && text.bytes().all(allowed)
+    };
+    let is_quoted = |text: &str| {
+        let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let is_plain = |b: u8| (0x20..0x7f).contains(&b) && !b"\"\\;".contains(&b);
+        inner.is_some_and(|inner| inner.bytes().all(is_plain))
+    };
+    let is_parameter = |text: &str| {
+        let pair = text.trim().split_once('=');
+        pair.is_some_and(|(name, value)| is_token(name) && (is_token(value) || is_quoted(value)))
+    };
+    let mut parts = text.trim().split(';');
+    let essence = parts.next().unwrap_or_default().trim_end();
+    let is_type = essence
+        .split_once('/')
+        .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
+    is_type && parts.all(is_parameter)
+}
+
 /// A network in Weir's spelling: without bits behind its prefix. `None`: this is no network.
 pub(crate) fn network(text: &str) -> Option<String> {
     if text == "all" {
@@ -227,6 +256,33 @@ mod tests {
     #[test]
     fn strings_are_those_of_toml() {
         assert_eq!(quote("a\"b\\c\n\u{1}"), r#""a\"b\\c\n\u0001""#);
+    }
+
+    #[test]
+    fn types_are_those_of_the_table() {
+        for (extension, is_it) in [
+            ("html", true),
+            ("x-1", true),
+            ("wasm.gz", false),
+            ("a/b", false),
+            ("", false),
+        ] {
+            assert_eq!(is_extension(extension), is_it, "{extension}");
+        }
+        for (text, is_it) in [
+            ("text/html", true),
+            ("text/html; charset=utf-8", true),
+            ("text/html;charset=\"Windows-1252\"", true),
+            ("application/vnd.example+json;profile=a;q=1", true),
+            ("", false),
+            ("html", false),
+            ("text/", false),
+            ("text/html; charset", false),
+            ("text/html, text/plain", false),
+            ("text/html; charset=\"a\\\"", false),
+        ] {
+            assert_eq!(is_media_type(text), is_it, "{text}");
+        }
     }
 
     #[test]

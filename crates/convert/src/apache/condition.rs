@@ -116,6 +116,23 @@ pub(super) fn excepted(one: &Directive) -> Option<(Vec<String>, bool)> {
     }
 }
 
+/// The condition of an expression such as `%{QUERY_STRING} =~ /(^|&)v=/`, if Weir has one that says the same.
+pub(super) fn of_expression(expression: &str) -> Option<String> {
+    let (variable, rest) = expression.split_once("=~")?;
+    let text = rest.trim().strip_prefix('/')?.strip_suffix('/')?;
+    // A slash ends the expression, and more may follow. Signs such as `!` are those of `RewriteCond`.
+    let is_plain = !text.replace("\\/", "").contains('/') && !text.starts_with(['!', '=', '-', '<', '>']);
+    if !is_plain || !variable.trim().eq_ignore_ascii_case("%{QUERY_STRING}") {
+        return None;
+    }
+    let (sets, differs) = of("%{QUERY_STRING}", text, false).ok()?;
+    let mut each = sets.iter();
+    match (each.next()?.as_slice(), each.next(), differs) {
+        ([one], None, None) => Some(one.clone()),
+        _ => None,
+    }
+}
+
 /// The conditions for one test, and how they differ.
 fn of(variable: &str, text: &str, ignores_case: bool) -> Result<(Sets, Option<&'static str>), String> {
     let upper = variable.to_ascii_uppercase();
@@ -257,6 +274,25 @@ mod tests {
             " (differs)"
         };
         Ok(format!("{}{except}{differs}", sets.join(" | ")))
+    }
+
+    #[test]
+    fn expressions_about_one_parameter_are_conditions() {
+        for (expression, expected) in [
+            ("%{QUERY_STRING} =~ /(^|&)v=/", Some("query v")),
+            ("%{query_string} =~ /(^|&)v=2(&|$)/", Some("query v=2")),
+            // Weir compares one parameter, whatever is beside it.
+            ("%{QUERY_STRING} =~ /^v=/", None),
+            ("%{QUERY_STRING} =~ /v=/", None),
+            ("%{QUERY_STRING} =~ /(^|&)(a|b)=1/", None),
+            ("%{QUERY_STRING} =~ /(^|&)v=/ && %{HTTPS} =~ /on/", None),
+            ("%{QUERY_STRING} =~ /(^|&)v=/i", None),
+            ("%{QUERY_STRING} =~ /!(^|&)v=/", None),
+            ("%{QUERY_STRING} == 'v=1'", None),
+            ("%{REQUEST_URI} =~ m#/login$#", None),
+        ] {
+            assert_eq!(of_expression(expression).as_deref(), expected, "{expression}");
+        }
     }
 
     #[test]

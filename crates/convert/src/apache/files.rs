@@ -9,7 +9,7 @@ use crate::model::{HeaderRule, Mount, Proxy, Redirect, Site};
 use crate::pattern::{is_target, pattern};
 use crate::regex::{self, Read};
 use crate::upstream::address;
-use crate::value::{NO_PAGE, field, is_page, is_program, is_site_path, seconds};
+use crate::value::{NO_PAGE, field, is_extension, is_media_type, is_page, is_program, is_site_path, seconds};
 
 /// Reads a directive about field lines; `None` for any other.
 pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &mut Site) -> Option<Fate> {
@@ -20,7 +20,7 @@ pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &
                 match site
                     .header_rules
                     .iter_mut()
-                    .find(|rule| rule.path == *path && !rule.always)
+                    .find(|rule| rule.path == *path && !rule.always && rule.conditions.is_empty())
                 {
                     // Two types may have one extension.
                     Some(rule) if rule.header.contains(&line) => {}
@@ -129,6 +129,23 @@ pub(super) fn fields(directive: &Directive, name: &str, folder: &Folder, site: &
             }
         }
         _ => return None,
+    })
+}
+
+/// Whether a directive only removes a field that another one of the block sets in every response.
+pub(super) fn is_set_again(directive: &Directive, block: &[Directive]) -> bool {
+    let words = |one: &Directive| -> Vec<String> {
+        let words = one.args.iter().map(|arg| arg.to_ascii_lowercase());
+        words.collect()
+    };
+    let said = words(directive);
+    let removed = match said.iter().map(String::as_str).collect::<Vec<&str>>()[..] {
+        ["unset", name] | ["onsuccess", "unset", name] => name,
+        _ => return false,
+    };
+    block.iter().any(|one| {
+        let is_always = one.name.eq_ignore_ascii_case("header") && one.args.len() == 4;
+        is_always && words(one)[..3] == ["always", "set", removed]
     })
 }
 
@@ -296,16 +313,37 @@ pub(super) fn read(directive: &Directive, name: &str, folder: &Folder, site: &mu
         "fallbackresource" => {
             Fate::missing("the page of unknown paths is a file of the site, for the whole host")
         }
+        "addtype" if arg.contains("httpd-php") || arg.contains("cgi") => {
+            deny_programs(args.iter().skip(1), site)
+        }
+        "addtype" if !is_media_type(arg) => Fate::missing(format!("`{arg}` is no media type in Weir")),
         "addtype" => {
-            for extension in args.iter().skip(1) {
+            let extensions = args.iter().skip(1).map(|one| one.trim_start_matches('.'));
+            let (known, others): (Vec<&str>, Vec<&str>) = extensions.partition(|one| is_extension(one));
+            for extension in known {
                 site.media_type(extension, arg);
             }
-            match arg.contains("httpd-php") || arg.contains("cgi") {
-                true => {
-                    site.types.retain(|(_, value)| value != arg);
-                    deny_programs(args.iter().skip(1), site)
-                }
-                false => Fate::Carried,
+            match others.is_empty() {
+                true => Fate::Carried,
+                false => Fate::missing(format!(
+                    "`{}` is no extension: that is the part of a name behind a dot, without another dot",
+                    others.join("`, `")
+                )),
+            }
+        }
+        "addencoding" => {
+            // The only files that Weir sends with a coding which is not negotiated.
+            let is_gzip = arg.eq_ignore_ascii_case("gzip") || arg.eq_ignore_ascii_case("x-gzip");
+            let extensions = args.iter().skip(1).map(|one| one.trim_start_matches('.'));
+            let others: Vec<&str> = extensions
+                .filter(|one| !is_gzip || !one.eq_ignore_ascii_case("svgz"))
+                .collect();
+            match others.is_empty() {
+                true => Fate::unneeded("Weir sends `.svgz` with `Content-Encoding: gzip`"),
+                false => Fate::missing(format!(
+                    "Weir sends `*.{}` without `Content-Encoding`, so clients cannot read them; it has siblings such as `a.js.gz` for `a.js`",
+                    others.join("`, `*.")
+                )),
             }
         }
         "sethandler" if folder.patterns == ["*.php"] && fcgi(arg).is_some() => {
@@ -552,5 +590,66 @@ mod tests {
             .iter()
             .filter(|note| note.fate.why().contains("`ExpiresDefault` holds"));
         assert_eq!(lost.map(|note| note.line).collect::<Vec<_>>(), [5, 6]);
+    }
+
+    /// Where a line of the report begins, and a part of its reason.
+    fn check(found: &crate::Conversion, wanted: &[(usize, &str, &str)]) {
+        for &(line, word, reason) in wanted {
+            let mut notes = found.report.notes().iter().filter(|note| note.line == line);
+            let is_it = |note: &crate::Note| note.fate.word() == word && note.fate.why().contains(reason);
+            assert!(notes.any(is_it), "{line}: {:?}", found.report);
+        }
+    }
+
+    #[test]
+    fn codings_of_files_that_are_compressed_already_are_lost() {
+        let text = "AddEncoding gzip svgz\nAddEncoding x-gzip .svgz .jgz\nAddEncoding br .unityweb .svgz\n";
+        let found = converted(Dialect::Apache, text);
+        check(
+            &found,
+            &[
+                (1, "unneeded", "`.svgz`"),
+                (2, "missing", "`*.jgz` without"),
+                (3, "missing", "`*.unityweb`, `*.svgz` without"),
+            ],
+        );
+    }
+
+    #[test]
+    fn only_types_that_weir_accepts_are_in_the_table() {
+        let text = "AddType application/wasm .wasm.gz .WASM\nAddType wasm .a\nAddType \"text/html; charset=utf-8\" .b\n\
+                    AddType text/plain .\nAddType application/x-httpd-php .php5\n";
+        let found = converted(Dialect::Apache, text);
+        let table = "[types]\n\"wasm\" = \"application/wasm\"\n\"b\" = \"text/html; charset=utf-8\"\n\n";
+        assert!(found.toml.contains(table), "{}", found.toml);
+        assert!(found.toml.contains("path = \"*.php5\"\ndeny = [\"all\"]\n"));
+        check(
+            &found,
+            &[
+                (1, "missing", "`wasm.gz` is no extension"),
+                (2, "missing", "`wasm` is no media type"),
+                (3, "carried", ""),
+                (4, "missing", "is no extension"),
+                (5, "missing", "runs no programs"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_field_that_is_set_again_needs_no_removal() {
+        let text = "Header onsuccess unset X-A\nHeader always set x-a 1\nHeader unset X-B\nHeader set X-B 1\n\
+                    <If \"%{QUERY_STRING} =~ /a/\">\nHeader set X-C 1\n</If>\n<Else>\nHeader set X-C 2\n</Else>\n";
+        let found = converted(Dialect::Apache, text);
+        check(
+            &found,
+            &[
+                (1, "unneeded", "`Header always set`"),
+                (2, "carried", ""),
+                (3, "missing", "removes none"),
+                (5, "missing", "only around `Header set`"),
+                (8, "missing", "only around `Header set`"),
+                (9, "missing", "only around `Header set`"),
+            ],
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 mod access;
 mod condition;
+mod expression;
 mod files;
+mod nested;
 mod networks;
 mod parse;
 mod plain;
@@ -25,11 +27,16 @@ use rewrite::Wishes;
 use site::{Context, Folder};
 use std::collections::BTreeMap;
 
-/// Reads a configuration of Apache httpd.
+/// Reads a configuration of Apache httpd. `root` is the document root of a `.htaccess`.
 ///
 /// # Errors
 /// A mistake of syntax.
-pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Result<Server, Unreadable> {
+pub(crate) fn convert(
+    main: &Text,
+    files: &dyn Files,
+    root: Option<&str>,
+    report: &mut Report,
+) -> Result<Server, Unreadable> {
     let tree = parse::parse(main, files, report)?;
     let mut server = Server::default();
     let is_htaccess = !tree.iter().any(|one| {
@@ -69,6 +76,9 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         site::mounts(&shared, &mut top.site);
         site::options(&shared, &mut top.site, cx.report);
         site::read(&shared, &Folder::root(), &mut top.site, &mut top.wishes, &mut cx);
+    }
+    if is_htaccess && !tree.iter().any(nested::is_of_server) {
+        nested::read(main, files, root, &mut top.site, &mut top.wishes, &mut cx);
     }
     // What the main server says, as each virtual host reads it: folders are compared with the root of the host.
     let mut readings = Vec::new();
@@ -588,6 +598,8 @@ fn assemble(top: Host, hosts: Vec<Host>, listens: &[String], server: &mut Server
             site.access.extend(closed);
         }
         site.order_sections();
+        // Apache applies `<If>` behind all other sections, and a later rule of Weir replaces the lines of an earlier one.
+        site.header_rules.sort_by_key(|rule| !rule.conditions.is_empty());
         if let Err(why) = upstream::finish(site) {
             report.add(at, "RewriteRule", Fate::missing(why));
         }

@@ -316,12 +316,17 @@ fn words(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Nested;
 
     struct Nothing;
 
     impl Files for Nothing {
         fn read(&self, _pattern: &str) -> Result<Vec<Text>, String> {
             Err("no file".to_owned())
+        }
+
+        fn nested(&self, _root: &str) -> Nested {
+            Nested::default()
         }
     }
 

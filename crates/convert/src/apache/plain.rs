@@ -26,7 +26,7 @@ pub(super) fn fate(name: &str) -> Fate {
             "it has no effect in Weir",
         ),
         (
-            "addoutputfilterbytype deflatecompressionlevel deflatefilternote addencoding browsermatch brotlicompressionquality setoutputfilter \
+            "addoutputfilterbytype deflatecompressionlevel deflatefilternote browsermatch brotlicompressionquality setoutputfilter \
              brotlifilternote",
             "Weir compresses types that shrink, and caches the result",
         ),

@@ -65,6 +65,38 @@ pub(super) fn passes_programs(rule: &Directive) -> bool {
     rule.arg(0).contains("php") && has_flag(rule, |flag| matches!(flag, "P" | "PROXY"))
 }
 
+/// Why a rule that hides files is open.
+const HIDDEN: &str = "the program also answers paths that have a file, and Weir sends these files; write access rules for those that are not for \
+                      clients";
+
+/// The fate of a rule which is lost for this reason. It is open if it leads paths to a program although they have a file.
+pub(super) fn lost(rule: &Directive, conditions: &[Directive], why: String) -> Fate {
+    let target = rule.arg(1).split('?').next().unwrap_or_default();
+    let is_led =
+        (target.contains(".php") || is_program(target)) && !redirects(rule) && !target.contains("://");
+    match is_led && !are_missing(conditions) {
+        true => Fate::open(format!("{why}; {HIDDEN}")),
+        false => Fate::missing(why),
+    }
+}
+
+/// Whether conditions say that the path has no file.
+fn are_missing(conditions: &[Directive]) -> bool {
+    let mut is_joined = false;
+    conditions.iter().any(|one| {
+        let is_or = one.arg(2).to_ascii_uppercase().contains("OR");
+        let was_joined = std::mem::replace(&mut is_joined, is_or);
+        let variable = one.arg(0).to_ascii_uppercase();
+        let has = |name: &str| variable.contains(name);
+        let is_of_path = has("REQUEST_FILENAME}")
+            || has("SCRIPT_FILENAME}")
+            || has("DOCUMENT_ROOT}") && has("REQUEST_URI}");
+        // With text behind it, as in `%{REQUEST_FILENAME}.php`, it is another file, which clients do not name.
+        let wanted = if variable.ends_with('}') { "!-f" } else { "-f" };
+        is_of_path && one.arg(1) == wanted && !is_or && !was_joined
+    })
+}
+
 /// Reads a rule with the conditions before it.
 pub(super) fn rule(
     rule: &Directive,
@@ -128,7 +160,10 @@ pub(super) fn rule(
             None => redirect(expression, text, status, conditions, is_htaccess, site, wishes),
         };
     }
-    inside(expression, text, &asked, is_htaccess, site)
+    match inside(expression, text, &asked, is_htaccess, site) {
+        Fate::Missing(why) => lost(rule, conditions, why),
+        fate => fate,
+    }
 }
 
 /// Patterns of an expression. In a `.htaccess`, paths have no slash at their front.
@@ -498,14 +533,21 @@ fn refuse(
     let (asked, paths) = match (asked, paths) {
         (Ok(asked), Ok(paths)) => (asked, paths),
         (asked, paths) => {
+            let is_about_paths = asked.as_ref().is_ok_and(Asked::is_about_paths);
             let why = asked
                 .err()
                 .or_else(|| paths.as_ref().err().cloned())
                 .unwrap_or_default();
+            let is_lost = paths.is_err();
             let around = paths.unwrap_or_else(|_| regex::around(&anchored(expression, is_htaccess)));
             // A rule that is lost closes its paths, but not a whole site.
             if around.is_empty() || around.iter().any(|path| covers_all(path)) {
-                return Fate::open(why);
+                // Some of the paths are better than none.
+                let some = match is_lost && is_about_paths {
+                    true => regex::partly(&anchored(expression, is_htaccess)),
+                    false => Vec::new(),
+                };
+                return Fate::Open(site.refuse_some(&some, status, why));
             }
             site.access
                 .extend(around.iter().map(|path| Access::refusal(path, status)));

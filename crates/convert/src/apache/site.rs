@@ -2,7 +2,7 @@
 
 use super::access::{self, Level};
 use super::rewrite::{self, Wishes};
-use super::{files, plain, upstream};
+use super::{expression, files, plain, upstream};
 use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
@@ -97,7 +97,13 @@ pub(super) fn read(
     // In Apache's order: what a later section says replaces what an earlier one says.
     sections.sort_by_key(|one| rank(one));
     for one in sections {
-        section(one, &inside, site, wishes, cx);
+        match expression::rules(one, block, &inside) {
+            Some(rules) => {
+                one.note_all(&Fate::Carried, cx.report);
+                site.header_rules.extend(rules);
+            }
+            None => section(one, &inside, site, wishes, cx),
+        }
     }
     // [`options`] has read those outside of sections.
     rest.retain(|one| folder.rank.0 != Access::SERVER || !is_options(one));
@@ -113,7 +119,7 @@ pub(super) fn read(
                 let before = site.proxies.len();
                 let fate = match folder.is_root() {
                     true => rewrite::rule(directive, &conditions, cx.is_htaccess, site, wishes),
-                    false => rule_of_folder(directive, folder, site),
+                    false => rule_of_folder(directive, &conditions, folder, site),
                 };
                 // There, `[P]` comes after the checks of sections.
                 if cx.is_htaccess || folder.rank.0 != Access::SERVER {
@@ -129,6 +135,9 @@ pub(super) fn read(
                     condition.note_all(&fate, cx.report);
                 }
                 fate
+            }
+            "header" if files::is_set_again(directive, block) => {
+                Fate::unneeded("`Header always set` of this field replaces the line")
             }
             _ => level
                 .read(directive, &name)
@@ -152,14 +161,14 @@ pub(super) fn read(
 }
 
 /// The fate of a `RewriteRule` about some paths, which the converter does not read. One that refuses requests closes them.
-fn rule_of_folder(rule: &Directive, folder: &Folder, site: &mut Site) -> Fate {
+fn rule_of_folder(rule: &Directive, conditions: &[Directive], folder: &Folder, site: &mut Site) -> Fate {
     let why = "the converter reads rules of the whole site only";
     let denied = if rewrite::refuses(rule) {
         folder.patterns.clone()
     } else if rewrite::passes_programs(rule) {
         vec!["*.php".to_owned()]
     } else {
-        return Fate::missing(why);
+        return rewrite::lost(rule, conditions, why.to_owned());
     };
     site.access.extend(denied.iter().map(|path| Access::nobody(path)));
     Fate::missing(format!("{why}; the result denies `{}`", denied.join("`, `")))
@@ -444,7 +453,10 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         false => patterns,
     };
     if patterns.is_empty() {
-        let why = refused.unwrap_or_else(|| format!("`{arg}` is no path pattern below the root"));
+        let why = refused.unwrap_or_else(|| match name.as_str() {
+            "<if" | "<elseif" | "<else" => expression::LOST.to_owned(),
+            _ => format!("`{arg}` is no path pattern below the root"),
+        });
         if matches!(name.as_str(), "<proxy" | "<proxymatch") && limits(section).is_some() {
             site.closes_upstreams = true;
             let why =
@@ -504,8 +516,11 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
 
 /// An expression about the name of a file as one about the path, in which the name begins behind a slash.
 fn as_path(expression: &str) -> String {
-    let rest = expression.strip_prefix('^');
-    rest.map_or_else(|| expression.to_owned(), |rest| format!("/{rest}"))
+    let each = regex::alternatives(expression).map(|one| match one.strip_prefix('^') {
+        Some(rest) => format!("/{rest}"),
+        None => one.to_owned(),
+    });
+    each.collect::<Vec<String>>().join("|")
 }
 
 /// What a section does to clients, the mildest first.

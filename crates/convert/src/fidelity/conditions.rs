@@ -1,6 +1,6 @@
 //! Tests about conditions of rules, and about the order in which Caddy applies its directives.
 
-use super::{converted, fates, site, tables};
+use super::{check_fates, converted, fates, site, tables};
 use crate::{Dialect, Fate};
 
 #[test]
@@ -156,5 +156,39 @@ fn caddy_sorts_what_the_first_directive_decides() {
         ["3001", "4000", "3002"],
         "{}",
         found.toml
+    );
+}
+
+#[test]
+fn sections_of_apache_with_a_parameter_are_conditions_of_field_lines() {
+    let text = "DocumentRoot /srv/www\n<FilesMatch \"\\.css$\">\n\
+                <If \"%{QUERY_STRING} =~ /(^|&)v=/\">\nHeader set Cache-Control a\nHeader always set X-A 1\n</If>\n\
+                <Else>\nHeader set Cache-Control b\n</Else>\n</FilesMatch>\n\
+                <FilesMatch \"\\.css$\">\nHeader set Cache-Control c\n</FilesMatch>\n\
+                <If \"%{QUERY_STRING} =~ /(^|&)w=/\">\nRequire all denied\n</If>\n\
+                <Else>\nHeader set X-B 1\n</Else>\n";
+    let found = converted(Dialect::Apache, text);
+    // Apache applies these sections behind all others.
+    assert_eq!(
+        tables(site(&found, None), "header-rule"),
+        [
+            "path = \"*.css\"; header = [\"Cache-Control: c\"]",
+            "path = \"/*\"; if = [\"not query w\"]; header = [\"X-B: 1\"]",
+            "path = \"*.css\"; if = [\"query v\"]; header = [\"Cache-Control: a\"]",
+            "path = \"*.css\"; if = [\"query v\"]; header = [\"X-A: 1\"]; always = true",
+            "path = \"*.css\"; if = [\"not query v\"]; header = [\"Cache-Control: b\"]",
+        ],
+        "{}",
+        found.toml
+    );
+    check_fates(
+        &found,
+        &[
+            (3, "carried", ""),
+            (5, "carried", ""),
+            (7, "carried", ""),
+            (14, "missing", "only around `Header set`"),
+            (15, "open", "only around `Header set`"),
+        ],
     );
 }

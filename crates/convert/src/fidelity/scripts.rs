@@ -185,3 +185,94 @@ fn scripts_are_denied_where_a_lost_file_may_pass_them_on() {
         assert_eq!(is_first, is_closed, "{lines}: {}", found.toml);
     }
 }
+
+#[test]
+fn a_lost_front_controller_that_hides_files_is_open() {
+    let file = "RewriteCond %{REQUEST_FILENAME} !-f";
+    for (conditions, rule, is_open) in [
+        (&[][..], "RewriteRule . index.php [PT]", true),
+        (&[][..], "RewriteRule ^remote/(.*) remote.php?a=$1 [L]", true),
+        (
+            &["RewriteCond %{REQUEST_URI} !\\.(css|js)$"],
+            "RewriteRule . index.php [PT]",
+            true,
+        ),
+        (
+            &["RewriteCond %{REQUEST_FILENAME} !-d"],
+            "RewriteRule ^ /index.php",
+            true,
+        ),
+        // One of two.
+        (
+            &["RewriteCond %{REQUEST_URI} ^/a [OR]", file],
+            "RewriteRule ^ /index.php",
+            true,
+        ),
+        // A path on disk, which no URL is.
+        (
+            &["RewriteCond %{REQUEST_URI} !-f"],
+            "RewriteRule ^ index.php",
+            true,
+        ),
+        (&[file], "RewriteRule ^ index.php", false),
+        (
+            &["RewriteCond %{REQUEST_URI} !^/a/", file],
+            "RewriteRule ^ /index.php",
+            false,
+        ),
+        (
+            &["RewriteCond %{DOCUMENT_ROOT}%{REQUEST_URI} !-f"],
+            "RewriteRule ^ /index.php",
+            false,
+        ),
+        (
+            &["RewriteCond %{DOCUMENT_ROOT}%{REQUEST_FILENAME}.php -f"],
+            "RewriteRule (.*) $1.php",
+            false,
+        ),
+        (&[][..], "RewriteRule ^a$ /b.html", false),
+    ] {
+        let lines = [conditions, &[rule]].concat().join("\n");
+        for text in [
+            format!("DocumentRoot /srv/www\n{lines}\n"),
+            format!("DocumentRoot /srv/www\n<Directory /srv/www/app>\n{lines}\n</Directory>\n"),
+        ] {
+            let found = converted(Dialect::Apache, &text);
+            assert_eq!(
+                found.report.count("open") > 0,
+                is_open,
+                "{text}: {:?}",
+                found.report
+            );
+        }
+    }
+}
+
+#[test]
+fn a_lost_rewrite_of_nginx_to_a_script_is_open() {
+    let rewrite = "rewrite ^/(?!index|remote) /index.php$request_uri;";
+    for (lines, is_open) in [
+        (format!("location / {{ {rewrite} }}"), true),
+        (
+            format!("location ~ \\.php$ {{ {rewrite} fastcgi_pass 127.0.0.1:9000; }}"),
+            true,
+        ),
+        // No path has a file here.
+        (
+            format!(
+                "location / {{ try_files $uri @app; }}\nlocation @app {{ {rewrite} proxy_pass http://app:80; }}"
+            ),
+            false,
+        ),
+        ("location / { rewrite ^/a$ /b.html; }".to_owned(), false),
+    ] {
+        let text = format!("server {{ listen 80; server_name a.test; root /srv/a;\n{lines}\n}}\n");
+        let found = converted(Dialect::Nginx, &text);
+        assert_eq!(
+            found.report.count("open") > 0,
+            is_open,
+            "{lines}: {:?}",
+            found.report
+        );
+    }
+}

@@ -756,6 +756,43 @@ fn alternatives_that_have_patterns_are_denied() {
 }
 
 #[test]
+fn alternatives_in_groups_are_denied_where_others_are_lost() {
+    // As in Drupal: more than 64 patterns, and some that are none.
+    let text = "DocumentRoot /srv/a\n<FilesMatch \"\\.(engine|inc|install|make|module|profile|po|sh|.*sql|theme|yml)\
+                (~|\\.sw[op]|\\.bak|\\.orig|\\.save)?$|^(\\.(?!well-known).*|Entries.*)$|^Root$|^#.*#$\">\n\
+                Require all denied\n</FilesMatch>\n";
+    let found = converted(Dialect::Apache, text);
+    for path in ["*.inc", "*.module~", "*.yml.swp", "*/Root"] {
+        let denied = format!("[[access]]\npath = \"{path}\"\ndeny = [\"all\"]\n");
+        assert!(found.toml.contains(&denied), "{path}: {}", found.toml);
+    }
+    // The report names the first ones.
+    check_fates(
+        &found,
+        &[(3, "open", "the result denies only `"), (3, "open", " more")],
+    );
+
+    // As in Nextcloud.
+    let rule = "RewriteRule ^(?:\\.(?!well-known)|autotest|occ|db_).* - [R=404,L]";
+    let found = converted(Dialect::Apache, &format!("{rule}\n"));
+    for path in ["/autotest*", "/occ*", "/db_*"] {
+        let refused = super::rule(site(&found, None), "access", path);
+        assert!(refused.contains(&"status = 404"), "{path}: {}", found.toml);
+    }
+    check_fates(
+        &found,
+        &[(1, "open", "denies only `/autotest*`, `/db_*`, `/occ*`")],
+    );
+    // A condition that the result does not have would leave some of the requests out.
+    let found = converted(
+        Dialect::Apache,
+        &format!("RewriteCond %{{REMOTE_ADDR}} ^10\n{rule}\n"),
+    );
+    assert_eq!(decision(&found, "/occ"), "", "{}", found.toml);
+    check_fates(&found, &[(2, "open", "has no form in Weir")]);
+}
+
+#[test]
 fn conditions_of_rules_about_dot_names_only_narrow_them() {
     let text = "DocumentRoot /srv/a\nRewriteEngine on\nRewriteCond %{REQUEST_URI} !(^|/)\\.well-known/ [NC]\n\
                 RewriteCond %{SCRIPT_FILENAME} -f\nRewriteRule (^|/)\\. - [F]\n";

@@ -482,8 +482,14 @@ impl<'a> Own<'a> {
             "return" => self.answer(directive, site, cx),
             "rewrite" => {
                 let patterns = &self.place.patterns;
-                redirect::secured_rewrite(directive, patterns, site, &cx.variables)
-                    .unwrap_or_else(|| redirect::rewrite(directive, site, &cx.variables))
+                // Behind `try_files`, no path has a file.
+                let is_behind = self.place.is_for_missing && redirect::leads_to_program(directive);
+                redirect::secured_rewrite(directive, patterns, site, &cx.variables).unwrap_or_else(|| {
+                    match redirect::rewrite(directive, site, &cx.variables) {
+                        Fate::Open(why) if is_behind => Fate::Missing(why),
+                        fate => fate,
+                    }
+                })
             }
             "try_files" => {
                 let paths = match is_everything {

@@ -81,6 +81,11 @@ pub(super) fn secured_rewrite(
     Some(Fate::Carried)
 }
 
+/// Whether a `rewrite` names a program in place of the path.
+pub(super) fn leads_to_program(directive: &Directive) -> bool {
+    directive.arg(1).contains(".php")
+}
+
 /// Reads `rewrite EXPRESSION TEXT [FLAG]`.
 pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variables) -> Fate {
     let (expression, text, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
@@ -92,9 +97,13 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
         _ if is_address => 302,
         _ => {
             let confined = confinement::lost(text).filter(|_| confinement::is_of_all(expression));
-            return confined.unwrap_or(Fate::missing(
-                "Weir redirects, and does not change paths inside; `[[try-files]]` names other files for a path",
-            ));
+            let why = "Weir redirects, and does not change paths inside; `[[try-files]]` names other files for a path";
+            return confined.unwrap_or_else(|| match leads_to_program(directive) {
+                true => Fate::open(format!(
+                    "{why}; the program also answers paths that have a file or a script of their own, and Weir sends or runs these"
+                )),
+                false => Fate::missing(why),
+            });
         }
     };
     if crate::regex::is_slash_removal(expression, text) {
