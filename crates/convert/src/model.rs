@@ -329,21 +329,11 @@ impl Site {
     pub(crate) fn keep_from_upstreams(&mut self, paths: &[String]) -> Result<(), String> {
         let mut outcome = Ok(());
         for rule in &mut self.proxies {
-            for path in paths
-                .iter()
-                .filter(|path| **path != rule.path && covers(&rule.path, path))
-            {
-                if rule.except.contains(path) {
-                    continue;
-                }
-                match rule.except.len() < EXCEPT_MAX {
-                    true => rule.except.push(path.clone()),
-                    false => {
-                        outcome = Err(format!(
-                            "`except` of `{}` names at most {EXCEPT_MAX} paths; the upstream answers `{path}`",
-                            rule.path
-                        ));
-                    }
+            let is_inside = |path: &&String| **path != rule.path && covers(&rule.path, path);
+            let inside: Vec<&String> = paths.iter().filter(is_inside).collect();
+            for path in inside {
+                if let Err(why) = rule.leave_out(path) {
+                    outcome = Err(why);
                 }
             }
         }
@@ -528,6 +518,24 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
+    /// Leaves a path to the files.
+    ///
+    /// # Errors
+    /// The rule has no room for it, so the upstream answers it.
+    pub(crate) fn leave_out(&mut self, path: &str) -> Result<(), String> {
+        if self.except.iter().any(|known| known == path) {
+            return Ok(());
+        }
+        if self.except.len() >= EXCEPT_MAX {
+            return Err(format!(
+                "`except` of `{}` names at most {EXCEPT_MAX} paths; the upstream answers `{path}`",
+                self.path
+            ));
+        }
+        self.except.push(path.to_owned());
+        Ok(())
+    }
+
     /// Whether the rule passes on requests for one of these paths.
     fn passes(&self, paths: &[String]) -> bool {
         paths.iter().any(|path| {

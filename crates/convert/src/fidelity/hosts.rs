@@ -414,6 +414,36 @@ fn field_lines_of_other_paths_are_reported() {
 }
 
 #[test]
+fn field_lines_of_locations_in_others_are_reported() {
+    let of = |stronger: &str| {
+        let text = format!(
+            "server {{ listen 80; root /srv;\nlocation / {{ location ~ \\.json$ {{ add_header X-In 1; }} }}\n{stronger}\n}}\n"
+        );
+        converted(Dialect::Nginx, &text)
+    };
+    for stronger in [
+        "location /private/ { }",
+        "location ^~ /private/ { }",
+        "location = /x.json { }",
+    ] {
+        let why = format!(
+            "sends X-In also for paths of `{}`",
+            stronger.trim_end_matches(" { }")
+        );
+        check_fates(&of(stronger), &[(2, "changed", &*why)]);
+    }
+    // nginx takes the location inside, does not look inside, or sends the same field.
+    for other in [
+        "location ~ ^/private/ { }",
+        "location /private/ { add_header X-In 2; }",
+        "location = /x.txt { }",
+    ] {
+        let found = of(other);
+        assert_eq!(found.report.count("changed"), 0, "{other}: {:?}", found.report);
+    }
+}
+
+#[test]
 fn settings_for_all_hosts_are_those_on_which_all_agree() {
     let two = |first: &str, second: &str| {
         let text = format!(

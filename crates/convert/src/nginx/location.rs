@@ -7,7 +7,7 @@ use super::condition;
 use super::goal::Variables;
 use super::level::{self, Level};
 use super::lines;
-use super::place::{Place, passes_to_fastcgi};
+use super::place::{Behind, Place, passes_to_fastcgi};
 use super::plain;
 use super::redirect;
 use super::scripts::{has_php, of_fastcgi, pass_to_fastcgi};
@@ -97,15 +97,7 @@ pub(super) fn locations(
 ) -> Vec<String> {
     let blocks = block.iter().filter(|directive| directive.name == "location");
     let mut places: Vec<(&Directive, Place)> = blocks
-        .map(|directive| {
-            let mut place = Place::of(directive);
-            // Of a location that limits access, fewer paths would be limited.
-            if !closed::limits(directive) {
-                place.take_dots(directive);
-            }
-            place.stay_within(outer);
-            (directive, place)
-        })
+        .map(|directive| (directive, admission::placed(directive, outer)))
         .collect();
     // A named location answers the paths whose files are tried in vain.
     let tries = |block: &[Directive], name: &str| {
@@ -131,6 +123,7 @@ pub(super) fn locations(
     }
     admission::precede_shorter(&mut places);
     places.sort_by_key(|(_, place)| place.rank());
+    admission::note_weaker(&mut places, block, &around.access);
     let speak = places
         .iter()
         .filter(|(directive, _)| admission::speaks(directive));
@@ -142,7 +135,24 @@ pub(super) fn locations(
     let mut stronger: Vec<String> = Vec::new();
     for (directive, place) in &places {
         let (before, redirects, secured) = (site.proxies.len(), site.redirects.len(), site.secured.len());
+        let known = own.len();
         own.extend(location(directive, place, block, around, site, cx));
+        // The upstream of a location inside this one is not that of stronger locations beside this one.
+        let is_inside = |rule: &&mut Proxy| !place.patterns.contains(&rule.path);
+        for rule in site.proxies.iter_mut().skip(before).filter(is_inside) {
+            for path in admission::meet_all(std::slice::from_ref(&rule.path), &own[..known]) {
+                let outcome = match path == rule.path {
+                    true => Err(format!(
+                        "the upstream also answers `{path}`, where nginx sends files"
+                    )),
+                    false => rule.leave_out(&path),
+                };
+                if let Err(why) = outcome {
+                    let shown = format!("upstreams in {}", directive.shown());
+                    cx.report.add(&directive.at, &shown, Fate::changed(why));
+                }
+            }
+        }
         if site.proxies.len() > before
             && let Err(why) = site.keep_from_upstreams(&own)
         {
@@ -241,6 +251,10 @@ fn location(
             site.close(&denied);
             block.note_all(&Fate::missing(why), cx.report);
         } else {
+            if place.behind == Behind::Admits && !said.access.is_said() {
+                let shown = format!("access of {}", block.shown());
+                cx.report.add(&block.at, &shown, Fate::open(admission::OPENED));
+            }
             let why = site.close_some(&closed::some_of(block, place), why);
             refuse(block, &why, cx.report);
             // Files answer in place of a text.
@@ -304,6 +318,10 @@ fn location(
         let secured = site.secured.split_off(marks[1]);
         let access = site.access.split_off(marks[2]);
         let proxies = site.proxies.split_off(marks[3]);
+        // In nginx, lines of a level replace those around it; they do not follow them.
+        let mut access = said.access.over(&around.access);
+        access.know_servers(&level.access);
+        level.access = access;
         inner = locations(block.inner(), &place.patterns, &level, site, cx);
         let narrow = std::mem::replace(&mut site.proxies, proxies);
         if let Err(why) = site.keep_from_upstreams(&inner) {
