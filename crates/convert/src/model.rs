@@ -414,10 +414,10 @@ impl Site {
         rule.files.sort_by_key(|file| !file.starts_with('$'));
     }
 
-    /// Redirects paths with a slash at their end to those without one, directories included.
-    pub(crate) fn remove_slashes(&mut self) {
-        self.try_files("*", &["$path".to_owned(), "$path/index.html".to_owned()]);
-        for rule in self.tried.iter_mut().filter(|rule| rule.path == "*") {
+    /// Redirects those paths of a pattern that have a slash at their end to the same path without one, directories included.
+    pub(crate) fn remove_slashes(&mut self, path: &str) {
+        self.try_files(path, &["$path".to_owned(), "$path/index.html".to_owned()]);
+        for rule in self.tried.iter_mut().filter(|rule| rule.path == path) {
             rule.slash = Some("remove");
         }
     }
@@ -676,7 +676,7 @@ mod tests {
         let order: Vec<&str> = site.tried.iter().map(|rule| &*rule.path).collect();
         assert_eq!(order, ["/a/b/*", "/a/*", "*"]);
         site.tried.drain(..2);
-        site.remove_slashes();
+        site.remove_slashes("*");
         assert_eq!(site.tried[0].slash, Some("remove"));
         assert_eq!(
             site.tried[0].files,

@@ -9,7 +9,7 @@ use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Site;
-use crate::pattern::{covers, meet, overlaps, pattern};
+use crate::pattern::{covers, meet, meet_all, overlaps, pattern};
 use crate::regex;
 use crate::report::Report;
 
@@ -145,20 +145,6 @@ fn said(location: &Directive, siblings: &[Directive], around: &access::Access) -
         said.read(directive);
     }
     said
-}
-
-/// The paths that match a pattern of both lists.
-pub(super) fn meet_all(some: &[String], others: &[String]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for path in some
-        .iter()
-        .flat_map(|one| others.iter().flat_map(move |other| meet(one, other)))
-    {
-        if !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// The patterns of a location. If it has none: patterns around its paths.

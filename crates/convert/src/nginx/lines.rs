@@ -7,7 +7,7 @@ use super::level::{self, Level};
 use super::place::Place;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::pattern::{covers, overlaps};
+use crate::pattern::{covers, meet_all, overlaps};
 use crate::report::Report;
 
 /// The names of the fields that a block says something about: by `add_header`, and by `expires`.
@@ -191,7 +191,7 @@ fn note_inside(places: &[(&Directive, Place)], report: &mut Report) {
             let mut leaked: Vec<String> = Vec::new();
             for (other, taken) in &places[..index] {
                 let is_other = sends(other) && !taken.is_hidden && !(is_first && taken.is_expression());
-                if !is_other || admission::meet_all(&taken.patterns, &paths.patterns).is_empty() {
+                if !is_other || meet_all(&taken.patterns, &paths.patterns).is_empty() {
                     continue;
                 }
                 let found = lacking(&own, other);

@@ -17,8 +17,8 @@ use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX};
-use crate::pattern::{covers, meet, overlaps, pattern};
+use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX, Tried};
+use crate::pattern::{covers, meet, meet_all, overlaps, pattern};
 use crate::report::{At, Report};
 use crate::upstream::set;
 use crate::value::{NO_TEXT, is_program, is_site_path};
@@ -129,6 +129,7 @@ pub(super) fn locations(
         .filter(|(directive, _)| admission::speaks(directive));
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
+    let tried = site.tried.iter().find(|rule| rule.path == "*").cloned();
     // Paths of locations that no upstream answers.
     let mut own: Vec<String> = Vec::new();
     // Paths of locations that a later one does not redirect.
@@ -140,7 +141,7 @@ pub(super) fn locations(
         // The upstream of a location inside this one is not that of stronger locations beside this one.
         let is_inside = |rule: &&mut Proxy| !place.patterns.contains(&rule.path);
         for rule in site.proxies.iter_mut().skip(before).filter(is_inside) {
-            for path in admission::meet_all(std::slice::from_ref(&rule.path), &own[..known]) {
+            for path in meet_all(std::slice::from_ref(&rule.path), &own[..known]) {
                 let outcome = match path == rule.path {
                     true => Err(format!(
                         "the upstream also answers `{path}`, where nginx sends files"
@@ -187,8 +188,36 @@ pub(super) fn locations(
         }
     }
     cx.said = outside;
+    keep_from_tried(&places, tried.as_ref(), site);
     lines::note(block, &places, around, cx.report);
     own
+}
+
+/// Keeps the files that `location /` tries, and the removal of slashes there, from the paths of stronger locations. `before` is the
+/// rule for all paths that the server itself has.
+fn keep_from_tried(places: &[(&Directive, Place)], before: Option<&Tried>, site: &mut Site) {
+    if site.tried.iter().find(|rule| rule.path == "*") == before {
+        return;
+    }
+    let files = before.map_or_else(|| vec!["$path".to_owned()], |rule| rule.files.clone());
+    let slash = before.and_then(|rule| rule.slash);
+    for (directive, place) in places {
+        // Neither an upstream nor a redirect or a refusal looks for files.
+        let ends = |one: &Directive| one.name == "return" || one.name.ends_with("_pass");
+        let is_other = place.name.is_some() || place.is_for_missing || place.is_everything();
+        if is_other || place.is_hidden || closed::refuses(directive) || directive.inner().iter().any(ends) {
+            continue;
+        }
+        for path in &place.patterns {
+            if site.tried.iter().any(|rule| rule.path == *path) {
+                continue;
+            }
+            site.try_files(path, &files);
+            if let Some(rule) = site.tried.iter_mut().find(|rule| rule.path == *path) {
+                rule.slash = slash;
+            }
+        }
+    }
 }
 
 /// Reports a block, and all in it, as missing.
@@ -501,24 +530,18 @@ impl<'a> Own<'a> {
             "rewrite" => {
                 let patterns = &self.place.patterns;
                 redirect::secured_rewrite(directive, patterns, site, &cx.variables)
-                    .unwrap_or_else(|| redirect::rewrite(directive, site, &cx.variables))
+                    .unwrap_or_else(|| redirect::rewrite(directive, &self.paths(), site, &cx.variables))
             }
-            "try_files" => {
-                let paths = match is_everything {
-                    true => vec!["*".to_owned()],
-                    false => self.place.patterns.clone(),
-                };
-                match try_files(directive, &paths, self.siblings, site) {
-                    Fate::Missing(why) if closed::hides_files(directive) => match is_everything {
-                        true => Fate::open(why),
-                        false => {
-                            site.close(&self.place.patterns);
-                            Fate::missing(format!("{why}; {DENIED}"))
-                        }
-                    },
-                    fate => fate,
-                }
-            }
+            "try_files" => match try_files(directive, &self.paths(), self.siblings, site) {
+                Fate::Missing(why) if closed::hides_files(directive) => match is_everything {
+                    true => Fate::open(why),
+                    false => {
+                        site.close(&self.place.patterns);
+                        Fate::missing(format!("{why}; {DENIED}"))
+                    }
+                },
+                fate => fate,
+            },
             "root" | "alias" => self.root.clone().unwrap_or(Fate::Carried),
             "index" | "autoindex" | "error_page" | "types" | "gzip" | "gzip_static" | "default_type"
             | "charset" => {
@@ -586,6 +609,14 @@ impl<'a> Own<'a> {
                 None => plain::fate(&directive.name).unwrap_or_else(|| plain::unknown(&directive.name)),
             },
         })
+    }
+
+    /// The paths of rules: one for the whole site, or the patterns of the location.
+    fn paths(&self) -> Vec<String> {
+        match self.place.is_everything() {
+            true => vec!["*".to_owned()],
+            false => self.place.patterns.clone(),
+        }
     }
 
     fn answer(&self, directive: &Directive, site: &mut Site, cx: &mut Context<'_>) -> Fate {

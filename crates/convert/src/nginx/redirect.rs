@@ -8,6 +8,7 @@ use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Redirect, Site};
+use crate::pattern::{covers, is_target, meet_all};
 use crate::regex::Match;
 
 /// Reads `return` for a path.
@@ -81,8 +82,13 @@ pub(super) fn secured_rewrite(
     Some(Fate::Carried)
 }
 
-/// Reads `rewrite EXPRESSION TEXT [FLAG]`.
-pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variables) -> Fate {
+/// Reads `rewrite EXPRESSION TEXT [FLAG]` for the paths of a server or a location.
+pub(super) fn rewrite(
+    directive: &Directive,
+    paths: &[String],
+    site: &mut Site,
+    variables: &Variables,
+) -> Fate {
     let (expression, text, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
     let is_address =
         text.starts_with("http://") || text.starts_with("https://") || text.starts_with("$scheme");
@@ -98,7 +104,9 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
         }
     };
     if crate::regex::is_slash_removal(expression, text) {
-        site.remove_slashes();
+        for path in paths {
+            site.remove_slashes(path);
+        }
         return match status {
             301 => Fate::Carried,
             _ => Fate::changed("`trailing-slash` redirects with 301"),
@@ -106,21 +114,50 @@ pub(super) fn rewrite(directive: &Directive, site: &mut Site, variables: &Variab
     }
     match goal::of_rewrite(expression, text, variables) {
         Ok((rules, differs)) => {
+            let mut redirects = Vec::new();
             for (from, goal) in rules {
                 let Goal::To(to) = goal else {
                     return Fate::missing(
                         "the converter reads redirects to https for all paths of a server or a location",
                     );
                 };
-                site.redirects.push(Redirect {
-                    from,
-                    to,
-                    status,
-                    ..Redirect::default()
-                });
+                for (from, to) in within(&from, &to, paths) {
+                    if !is_target(&from, &to) {
+                        return Fate::missing(format!(
+                            "`{to}` is no target of a redirect for `{from}` in Weir"
+                        ));
+                    }
+                    redirects.push(Redirect {
+                        from,
+                        to,
+                        status,
+                        ..Redirect::default()
+                    });
+                }
             }
+            if redirects.is_empty() {
+                return Fate::unneeded("no path of the location matches the expression");
+            }
+            site.redirects.append(&mut redirects);
             differs.map_or(Fate::Carried, Fate::changed)
         }
         Err(why) => Fate::missing(why),
     }
+}
+
+/// A redirect for those paths of a pattern that are among these, with the same targets.
+fn within(from: &str, to: &str, paths: &[String]) -> Vec<(String, String)> {
+    if paths.iter().any(|path| covers(path, from)) {
+        return vec![(from.to_owned(), to.to_owned())];
+    }
+    let Some((before, after)) = from.split_once('*') else {
+        return Vec::new();
+    };
+    let narrower = meet_all(&[from.to_owned()], paths).into_iter();
+    let redirects = narrower.filter_map(|path| {
+        let star = path.strip_prefix(before)?.strip_suffix(after)?;
+        let to = to.replace('*', star);
+        Some((path, to))
+    });
+    redirects.collect()
 }
