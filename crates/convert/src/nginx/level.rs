@@ -22,6 +22,8 @@ pub(super) struct Level {
     pub(super) server: Option<At>,
     /// The path of the location whose `alias` holds, and the folder.
     pub(super) alias: Option<(String, String)>,
+    /// Whether `index` names a script of PHP. The index of `site` has no scripts.
+    pub(super) is_index_script: bool,
     certificate: Option<String>,
 }
 
@@ -68,6 +70,7 @@ impl Level {
                     .iter()
                     .partition(|name| !name.contains(['/', '$']) && !name.ends_with(".php"));
                 site.index = names.into_iter().cloned().collect();
+                self.is_index_script = is_index_script(directive);
                 match others.as_slice() {
                     [] => Fate::Carried,
                     others => Fate::changed(format!(
@@ -159,6 +162,11 @@ impl Level {
             _ => return None,
         })
     }
+}
+
+/// Whether an `index` names a script of PHP.
+pub(super) fn is_index_script(directive: &Directive) -> bool {
+    directive.args.iter().any(|name| name.ends_with(".php"))
 }
 
 /// The document root of an argument.

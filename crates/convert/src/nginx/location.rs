@@ -178,7 +178,8 @@ pub(super) fn locations(
         if is_named || place.is_everything() {
             continue;
         }
-        if !falls_back && !directive.inner().iter().any(passes) {
+        let is_left = falls_back || leads_to_script(directive, place, block, around);
+        if !is_left && !directive.inner().iter().any(passes) {
             own.extend(place.patterns.iter().cloned());
         }
         // Redirects come one by one, and refusals before them.
@@ -191,6 +192,18 @@ pub(super) fn locations(
     keep_from_tried(&places, tried.as_ref(), site);
     lines::note(block, &places, around, cx.report);
     own
+}
+
+/// Whether nginx answers the one path of a location, a folder, with its index, and an application answers that index: a script.
+fn leads_to_script(location: &Directive, place: &Place, block: &[Directive], around: &Level) -> bool {
+    let of_own = location.inner().iter().rfind(|one| one.name == "index");
+    let is_script = of_own.map_or(around.is_index_script, level::is_index_script);
+    let answers = |one: &Directive| is_root(one) || matches!(one.name.as_str(), "return" | "try_files");
+    place.is_exact()
+        && place.patterns.iter().all(|path| path.ends_with('/'))
+        && is_script
+        && !location.inner().iter().any(answers)
+        && has_php(block)
 }
 
 /// Keeps the files that `location /` tries, and the removal of slashes there, from the paths of stronger locations. `before` is the
