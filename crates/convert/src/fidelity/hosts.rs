@@ -444,6 +444,38 @@ fn field_lines_of_locations_in_others_are_reported() {
 }
 
 #[test]
+fn field_lines_that_a_location_replaces_are_reported() {
+    let text = "server { listen 80; root /srv; add_header Cache-Control no-store; add_header X-A 1;\n\
+                location /v/ { add_header X-V $time_local; }\n\
+                location /e/ { expires 1h; add_header X-E 1; }\n\
+                location /p/ { add_header X-P 1; location /p/q/ { location ~ \\.json$ { add_header X-Q 1; } } }\n\
+                location /n/ { expires 1h; }\n}\n";
+    let found = converted(Dialect::Nginx, text);
+    check_fates(
+        &found,
+        &[
+            (2, "changed", "around this location: Cache-Control, X-A;"),
+            (3, "changed", "around this location: X-A;"),
+            (4, "changed", "around this location: Cache-Control, X-A;"),
+            (4, "changed", "around this location: X-P;"),
+        ],
+    );
+    let is_noted = |fate: &&Fate| fate.why().contains("around this location");
+    assert!(!fates(&found, 5).iter().any(is_noted), "{:?}", found.report);
+    // A server replaces the lines around it, but for those of `expires`.
+    let text = "http { expires 1h; add_header Cache-Control no-store; add_header X-A 1;\n\
+                server { listen 80; root /srv; add_header X-B 1; } }\n";
+    let found = converted(Dialect::Nginx, text);
+    assert!(
+        found
+            .toml
+            .contains("header = [\"Cache-Control: max-age=3600\", \"X-B: 1\"]"),
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
 fn settings_for_all_hosts_are_those_on_which_all_agree() {
     let two = |first: &str, second: &str| {
         let text = format!(

@@ -32,10 +32,7 @@ impl Level {
     pub(super) fn inside(&self, block: &[Directive]) -> Level {
         let mut level = self.clone();
         if block.iter().any(|directive| directive.name == "add_header") {
-            level
-                .site
-                .header
-                .retain(|line| line.starts_with("Cache-Control:"));
+            level.site.header.retain(|line| is_lifetime(line));
             level.site.header_always.clear();
         }
         if block.iter().any(|directive| directive.name == "proxy_set_header") {
@@ -273,6 +270,14 @@ pub(super) fn expires(directive: &Directive) -> Result<Option<String>, String> {
         },
         _ => Err("Weir knows no lifetime from the modification time".to_owned()),
     }
+}
+
+/// Whether a field line is one of `expires`, as far as its text shows. These stay where `add_header` replaces all others.
+pub(super) fn is_lifetime(line: &str) -> bool {
+    line.strip_prefix("Cache-Control: ").is_some_and(|value| {
+        let seconds = value.strip_prefix("max-age=");
+        value == "no-cache" || seconds.is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit()))
+    })
 }
 
 /// Reads a directive that Weir has for the whole server, and nginx for each block. `None`: it is none. `site`: the block.

@@ -78,22 +78,20 @@ fn tried(block: &[Directive], paths: &[String]) -> Vec<String> {
 /// Reports the lines of the locations of a block that Weir sends with other responses than nginx, or not with all of them.
 pub(super) fn note(block: &[Directive], places: &[(&Directive, Place)], around: &Level, report: &mut Report) {
     note_inside(places, report);
-    let outside: Vec<String> = around
-        .site
-        .header
-        .iter()
-        .chain(&around.site.header_always)
-        .map(|line| name_of(line).to_owned())
-        .filter(|name| !name.eq_ignore_ascii_case("Cache-Control"))
-        .collect();
+    let said = around.site.header.iter().chain(&around.site.header_always);
+    let replaced = said.filter(|line| !level::is_lifetime(line));
+    let mut outside: Vec<String> = replaced.map(|line| name_of(line).to_owned()).collect();
+    let (lines, _) = names(block);
+    outside.extend(without(&lines, &outside));
     for (index, (location, place)) in places.iter().enumerate() {
         if place.patterns.is_empty() || !sends(location) {
             continue;
         }
         let shown = location.shown();
-        let (lines, _) = names(location.inner());
-        let inherited = without(&outside, &lines);
-        if !lines.is_empty() && !inherited.is_empty() {
+        // Lines that Weir cannot send replace those around them, too.
+        let replaces = location.inner().iter().any(|one| one.name == "add_header");
+        let inherited = without(&outside, &all_names(location.inner()));
+        if replaces && !inherited.is_empty() {
             let why = format!(
                 "Weir also sends the lines of the block around this location: {}; nginx sends those of the location alone",
                 inherited.join(", ")

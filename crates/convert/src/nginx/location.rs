@@ -364,6 +364,8 @@ fn location(
         let mut access = said.access.over(&around.access);
         access.know_servers(&level.access);
         level.access = access;
+        level.site.header.extend(own.lines.iter().cloned());
+        level.site.header_always.extend(own.always.iter().cloned());
         inner = locations(block.inner(), &place.patterns, &level, site, cx);
         let narrow = std::mem::replace(&mut site.proxies, proxies);
         if let Err(why) = site.keep_from_upstreams(&inner) {
