@@ -121,3 +121,19 @@ fn a_rewrite_in_a_location_is_for_its_paths_alone() {
     );
     check_fates(&found, &[(3, "unneeded", "no path of the location")]);
 }
+
+#[test]
+fn a_rewrite_of_one_path_is_a_redirect_of_this_path() {
+    let found =
+        nginx("location = / { rewrite ^ /en permanent; }\nlocation = /a { rewrite ^/b /c redirect; }");
+    assert_eq!(
+        tables(site(&found, None), "redirect"),
+        ["from = \"/\"; to = \"/en\"; status = 301"],
+        "{}",
+        found.toml
+    );
+    check_fates(
+        &found,
+        &[(2, "carried", ""), (3, "unneeded", "no path of the location")],
+    );
+}

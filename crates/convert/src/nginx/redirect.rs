@@ -8,8 +8,8 @@ use crate::confinement;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Redirect, Site};
-use crate::pattern::{covers, is_target, meet_all};
-use crate::regex::Match;
+use crate::pattern::{covers, is_target, matches, meet_all};
+use crate::regex::{self, Match};
 
 /// Reads `return` for a path.
 pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, variables: &Variables) -> Fate {
@@ -103,7 +103,7 @@ pub(super) fn rewrite(
             ));
         }
     };
-    if crate::regex::is_slash_removal(expression, text) {
+    if regex::is_slash_removal(expression, text) {
         for path in paths {
             site.remove_slashes(path);
         }
@@ -111,6 +111,10 @@ pub(super) fn rewrite(
             301 => Fate::Carried,
             _ => Fate::changed("`trailing-slash` redirects with 301"),
         };
+    }
+    if let Some(mut redirects) = of_single_paths(directive, paths, status) {
+        site.redirects.append(&mut redirects);
+        return Fate::Carried;
     }
     match goal::of_rewrite(expression, text, variables) {
         Ok((rules, differs)) => {
@@ -143,6 +147,30 @@ pub(super) fn rewrite(
         }
         Err(why) => Fate::missing(why),
     }
+}
+
+/// The redirects of a `rewrite` with a fixed target for single paths. A pattern for all that its expression matches might also match the
+/// target. `None`: there are none.
+fn of_single_paths(directive: &Directive, paths: &[String], status: u16) -> Option<Vec<Redirect>> {
+    let to = directive.arg(1);
+    let to = to.strip_suffix('?').unwrap_or(to);
+    if to.contains('$') || paths.iter().any(|path| path.contains('*')) {
+        return None;
+    }
+    let read = regex::read_redirect(directive.arg(0)).ok()?;
+    let is_meant = |path: &&String| {
+        let mut all = read.matches.iter();
+        all.any(|one| matches(&one.pattern, path)) && is_target(path, to)
+    };
+    let found = paths.iter().filter(is_meant).map(|path| Redirect {
+        from: path.clone(),
+        to: to.to_owned(),
+        status,
+        ..Redirect::default()
+    });
+    let found: Vec<Redirect> = found.collect();
+    let is_exact = read.differs.is_none() && found.len() == paths.len();
+    is_exact.then_some(found)
 }
 
 /// A redirect for those paths of a pattern that are among these, with the same targets.
