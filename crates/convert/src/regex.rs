@@ -418,8 +418,29 @@ fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Rea
     })
 }
 
-/// Patterns of those alternatives of an expression that have one, wherever they are: they match a part of its paths.
+/// Patterns of those alternatives of an expression that have one, wherever they are: they match a part of its paths. None is for all
+/// paths.
 pub(crate) fn partly(expression: &str) -> Vec<String> {
+    if expression.len() > EXPRESSION_MAX {
+        return Vec::new();
+    }
+    // In a class that begins with `]`, a `|` separates nothing.
+    let is_split = !expression.contains("[]") && !expression.contains("[^]");
+    let mut patterns = match some(expression) {
+        Some(patterns) => patterns,
+        // One alternative that cannot be read does not lose the others.
+        None if is_split => alternatives(expression).filter_map(some).flatten().collect(),
+        None => Vec::new(),
+    };
+    patterns.retain(|one| !covers_all(one));
+    patterns.sort();
+    patterns.dedup();
+    patterns.truncate(PATTERNS_MAX);
+    patterns
+}
+
+/// Patterns of the alternatives that have one. `None`: a part of the expression cannot be read.
+fn some(expression: &str) -> Option<Vec<String>> {
     let mut reader = Reader {
         rest: expression,
         groups: 0,
@@ -427,19 +448,17 @@ pub(crate) fn partly(expression: &str) -> Vec<String> {
         differing: Differing::Nothing,
         differs: Vec::new(),
     };
-    if expression.len() > EXPRESSION_MAX {
-        return Vec::new();
+    let sequences = reader.alternatives(0).ok()?;
+    if !reader.rest.is_empty() {
+        return None;
     }
-    let sequences = reader.alternatives(0).unwrap_or_default();
     let mut patterns: Vec<String> = Vec::new();
-    for mut parts in sequences.into_iter().filter(|_| reader.rest.is_empty()) {
+    for mut parts in sequences {
         let starts = take_start(&mut parts);
         let found = starts.and_then(|starts| finish(starts, &mut parts, reader.groups));
         patterns.extend(found.map(|one| one.pattern));
     }
-    patterns.sort();
-    patterns.dedup();
-    patterns
+    Some(patterns)
 }
 
 /// Whether a sequence has `^`, which is taken out of it.
@@ -850,6 +869,12 @@ mod tests {
                 &["*.bak", "*.swo", "*.swp", "*~"][..],
             ),
             (r"\.(bak)|\.old$", &["*.old"]),
+            // The look-ahead and the class are lost, and an empty alternative is for all paths.
+            (
+                r"/\.(?!well-known)|\.(bak|old)$|\d+$|~$|",
+                &["*.bak", "*.old", "*~"],
+            ),
+            (r"[]|]\d|a$", &[]),
             (r"\.(bak", &[]),
             (r"^/a/.*/b", &[]),
         ] {
