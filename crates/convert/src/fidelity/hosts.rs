@@ -476,6 +476,24 @@ fn field_lines_that_a_location_replaces_are_reported() {
 }
 
 #[test]
+fn a_zone_of_limits_belongs_to_the_http_block() {
+    let zone = "limit_conn_zone $binary_remote_addr zone=a:1m;";
+    let text = format!("server {{ listen 80; root /srv;\n{zone}\nlimit_conn a 1;\n}}\n");
+    check_fates(
+        &converted(Dialect::Nginx, &text),
+        &[
+            (2, "missing", "in `http` only"),
+            (3, "missing", "its zone was not carried over"),
+        ],
+    );
+    let text = format!("http {{\n{zone}\nserver {{ listen 80; root /srv;\nlimit_conn a 1;\n}} }}\n");
+    check_fates(
+        &converted(Dialect::Nginx, &text),
+        &[(2, "carried", ""), (4, "changed", "429")],
+    );
+}
+
+#[test]
 fn settings_for_all_hosts_are_those_on_which_all_agree() {
     let two = |first: &str, second: &str| {
         let text = format!(

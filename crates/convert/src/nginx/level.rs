@@ -47,6 +47,12 @@ impl Level {
 
     /// Reads a directive. `None`: it is none of a level.
     pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
+        let is_zone = matches!(directive.name.as_str(), "limit_req_zone" | "limit_conn_zone");
+        if is_zone && self.server.is_some() {
+            return Some(Fate::missing(
+                "nginx accepts it in `http` only, and rejects this configuration",
+            ));
+        }
         let read = self.access.read(directive).or_else(|| self.proxy.read(directive));
         if let Some(fate) = read.or_else(|| self.limits.read(directive)) {
             return Some(fate);
