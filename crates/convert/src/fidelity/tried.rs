@@ -137,3 +137,24 @@ fn a_rewrite_of_one_path_is_a_redirect_of_this_path() {
         &[(2, "carried", ""), (3, "unneeded", "no path of the location")],
     );
 }
+
+#[test]
+fn a_rewrite_of_one_path_within_a_server_is_a_file() {
+    let of = |location: &str| {
+        nginx(&format!(
+            "rewrite ^/old\\.html$ /new.html last;\nlocation / {{ {location} }}"
+        ))
+    };
+    let found = of("try_files $uri $uri.html =404;");
+    assert_eq!(
+        tables(site(&found, None), "try-files")[0],
+        "path = \"/old.html\"; files = [\"/new.html\"]",
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(2, "changed", "redirects of `/old.html` hold, too")]);
+    // Weir passes requests on before it looks for files.
+    let found = of("proxy_pass http://app:80;");
+    assert!(!found.toml.contains("/new.html\""), "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "does not change paths inside")]);
+}

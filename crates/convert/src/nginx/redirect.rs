@@ -10,6 +10,7 @@ use crate::fate::Fate;
 use crate::model::{Redirect, Site};
 use crate::pattern::{covers, is_target, matches, meet_all};
 use crate::regex::{self, Match};
+use crate::value::{is_program, is_site_path};
 
 /// Reads `return` for a path.
 pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, variables: &Variables) -> Fate {
@@ -147,6 +148,35 @@ pub(super) fn rewrite(
         }
         Err(why) => Fate::missing(why),
     }
+}
+
+/// Reads a `rewrite` of one path to another one within a server, as the file for this path. `block` is the server. `None`: it is
+/// something else, or an upstream may answer either path.
+pub(super) fn inside(directive: &Directive, block: &[Directive], site: &mut Site) -> Option<Fate> {
+    let (expression, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+    let is_file = is_site_path(to) && !is_program(to) && matches!(flag, "" | "last" | "break");
+    if !is_file || has_upstreams(block) {
+        return None;
+    }
+    let read = regex::read(expression).ok()?;
+    let [one] = read.matches.as_slice() else {
+        return None;
+    };
+    if read.differs.is_some() || !is_site_path(&one.pattern) || one.pattern.contains('*') {
+        return None;
+    }
+    site.try_files(&one.pattern, &[to.to_owned()]);
+    Some(Fate::changed(format!(
+        "Weir sends the file `{to}`; access rules and redirects of `{}` hold, too",
+        one.pattern
+    )))
+}
+
+/// Whether a directive of a block, at any depth, passes requests on.
+fn has_upstreams(block: &[Directive]) -> bool {
+    block
+        .iter()
+        .any(|one| one.name.ends_with("_pass") || has_upstreams(one.inner()))
 }
 
 /// The redirects of a `rewrite` with a fixed target for single paths. A pattern for all that its expression matches might also match the
