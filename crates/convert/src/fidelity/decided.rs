@@ -259,6 +259,10 @@ fn a_location_in_another_one_opens_no_stronger_location() {
             "location /p/ { auth_basic off; location /p/in/ { auth_basic y; } }",
             "/p/in/x.json",
         ),
+        (
+            "location /q/ { location /q/a/ { location ~ \\.txt$ { auth_basic off; } } location /q/a/b/ { } }",
+            "/q/a/b/x.txt",
+        ),
         // The outer location has the longest prefix; the inner one would have a longer one.
         (
             "location /p/ { }\nlocation /p { location /p/in/ { auth_basic off; } }",

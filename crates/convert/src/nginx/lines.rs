@@ -183,6 +183,9 @@ fn note_inside(places: &[(&Directive, Place)], report: &mut Report) {
         inside(location, place, &mut inner);
         for (one, paths) in inner.iter().filter(|(one, _)| sends(one)) {
             let own = all_names(one.inner());
+            if own.is_empty() {
+                continue;
+            }
             // nginx looks at these before the expressions around them.
             let is_first = place.is_plain() && (paths.is_expression() || paths.is_exact());
             let mut others: Vec<String> = Vec::new();
