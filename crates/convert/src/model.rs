@@ -330,21 +330,11 @@ impl Site {
     pub(crate) fn keep_from_upstreams(&mut self, paths: &[String]) -> Result<(), String> {
         let mut outcome = Ok(());
         for rule in &mut self.proxies {
-            for path in paths
-                .iter()
-                .filter(|path| **path != rule.path && covers(&rule.path, path))
-            {
-                if rule.except.contains(path) {
-                    continue;
-                }
-                match rule.except.len() < EXCEPT_MAX {
-                    true => rule.except.push(path.clone()),
-                    false => {
-                        outcome = Err(format!(
-                            "`except` of `{}` names at most {EXCEPT_MAX} paths; the upstream answers `{path}`",
-                            rule.path
-                        ));
-                    }
+            let is_inside = |path: &&String| **path != rule.path && covers(&rule.path, path);
+            let inside: Vec<&String> = paths.iter().filter(is_inside).collect();
+            for path in inside {
+                if let Err(why) = rule.leave_out(path) {
+                    outcome = Err(why);
                 }
             }
         }
@@ -425,10 +415,10 @@ impl Site {
         rule.files.sort_by_key(|file| !file.starts_with('$'));
     }
 
-    /// Redirects paths with a slash at their end to those without one, directories included.
-    pub(crate) fn remove_slashes(&mut self) {
-        self.try_files("*", &["$path".to_owned(), "$path/index.html".to_owned()]);
-        for rule in self.tried.iter_mut().filter(|rule| rule.path == "*") {
+    /// Redirects those paths of a pattern that have a slash at their end to the same path without one, directories included.
+    pub(crate) fn remove_slashes(&mut self, path: &str) {
+        self.try_files(path, &["$path".to_owned(), "$path/index.html".to_owned()]);
+        for rule in self.tried.iter_mut().filter(|rule| rule.path == path) {
             rule.slash = Some("remove");
         }
     }
@@ -529,6 +519,24 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
+    /// Leaves a path to the files.
+    ///
+    /// # Errors
+    /// The rule has no room for it, so the upstream answers it.
+    pub(crate) fn leave_out(&mut self, path: &str) -> Result<(), String> {
+        if self.except.iter().map(String::as_str).any(|known| known == path) {
+            return Ok(());
+        }
+        if self.except.len() >= EXCEPT_MAX {
+            return Err(format!(
+                "`except` of `{}` names at most {EXCEPT_MAX} paths; the upstream answers `{path}`",
+                self.path
+            ));
+        }
+        self.except.push(path.to_owned());
+        Ok(())
+    }
+
     /// Whether the rule passes on requests for one of these paths.
     fn passes(&self, paths: &[String]) -> bool {
         paths.iter().any(|path| {
@@ -669,7 +677,7 @@ mod tests {
         let order: Vec<&str> = site.tried.iter().map(|rule| &*rule.path).collect();
         assert_eq!(order, ["/a/b/*", "/a/*", "*"]);
         site.tried.drain(..2);
-        site.remove_slashes();
+        site.remove_slashes("*");
         assert_eq!(site.tried[0].slash, Some("remove"));
         assert_eq!(
             site.tried[0].files,

@@ -85,6 +85,20 @@ pub(crate) fn meet(one: &str, other: &str) -> Vec<String> {
     all.filter_map(|path| pattern(&path)).collect()
 }
 
+/// The paths that match a pattern of both lists.
+pub(crate) fn meet_all(some: &[String], others: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for path in some
+        .iter()
+        .flat_map(|one| others.iter().flat_map(move |other| meet(one, other)))
+    {
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// A redirect target that Weir accepts for this pattern: a path or an address, with a star only where both have one.
 pub(crate) fn is_target(from: &str, to: &str) -> bool {
     let is_plain = |b: u8| (0x21..0x7f).contains(&b) && !b"\"<>\\^`{|}$".contains(&b);

@@ -448,7 +448,11 @@ fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Rea
 }
 
 /// Patterns of those alternatives of an expression that have one, wherever they are, in groups too: they match a part of its paths.
+/// None is for all paths.
 pub(crate) fn partly(expression: &str) -> Vec<String> {
+    if expression.len() > EXPRESSION_MAX {
+        return Vec::new();
+    }
     let mut reader = Reader {
         rest: expression,
         groups: 0,
@@ -457,9 +461,6 @@ pub(crate) fn partly(expression: &str) -> Vec<String> {
         differing: Differing::Nothing,
         differs: Vec::new(),
     };
-    if expression.len() > EXPRESSION_MAX {
-        return Vec::new();
-    }
     let sequences = reader.alternatives(0).unwrap_or_default();
     let mut patterns: Vec<String> = Vec::new();
     for mut parts in sequences.into_iter().filter(|_| reader.rest.is_empty()) {
@@ -467,6 +468,7 @@ pub(crate) fn partly(expression: &str) -> Vec<String> {
         let found = starts.and_then(|starts| finish(starts, &mut parts, reader.groups));
         patterns.extend(found.map(|one| one.pattern));
     }
+    patterns.retain(|one| !covers_all(one));
     patterns.sort();
     patterns.dedup();
     patterns
@@ -890,6 +892,12 @@ mod tests {
                 &["*.bak", "*.swo", "*.swp", "*~"][..],
             ),
             (r"\.(bak)|\.old$", &["*.old"]),
+            // The look-ahead and the class are lost, and an empty alternative is for all paths.
+            (
+                r"/\.(?!well-known)|\.(bak|old)$|\d+$|~$|",
+                &["*.bak", "*.old", "*~"],
+            ),
+            (r"[]|]\d|a$", &[]),
             (r"\.(bak", &[]),
             (r"^/a/.*/b", &[]),
             // In groups, too.

@@ -423,7 +423,7 @@ fn redirect(
     if asked.iter().all(is_about_directories)
         && regex::is_slash_removal(&anchored(expression, is_htaccess), text)
     {
-        site.remove_slashes();
+        site.remove_slashes("*");
         return match (asked.is_empty(), status) {
             (true, 301) => Fate::Carried,
             (true, _) => Fate::changed("`trailing-slash` redirects with 301"),

@@ -276,6 +276,154 @@ fn the_longest_prefix_decides_before_a_preferred_one() {
     assert_eq!(decision(&found, "/a/in/x"), "deny = [\"all\"]", "{}", found.toml);
 }
 
+/// A server that asks for a password, but not for `*.json` in `location /`.
+const ASKS_BUT_FOR_JSON: &str =
+    "auth_basic x; auth_basic_user_file /u;\nlocation / { location ~ \\.json$ { auth_basic off; } }\n";
+
+#[test]
+fn a_location_in_another_one_opens_no_stronger_location() {
+    for (stronger, path) in [
+        ("location /private/ { }", "/private/x.json"),
+        ("location ^~ /private/ { }", "/private/x.json"),
+        ("location = /x.json { }", "/x.json"),
+        (
+            "location /p/ { auth_basic off; location /p/in/ { auth_basic y; } }",
+            "/p/in/x.json",
+        ),
+        (
+            "location /q/ { location /q/a/ { location ~ \\.txt$ { auth_basic off; } } location /q/a/b/ { } }",
+            "/q/a/b/x.txt",
+        ),
+        // The outer location has the longest prefix; the inner one would have a longer one.
+        (
+            "location /p/ { }\nlocation /p { location /p/in/ { auth_basic off; } }",
+            "/p/in/x",
+        ),
+    ] {
+        let found = nginx(&format!("{ASKS_BUT_FOR_JSON}{stronger}"));
+        for path in [path, "/a"] {
+            assert!(
+                decision(&found, path).contains("htpasswd"),
+                "{path}: {}",
+                found.toml
+            );
+        }
+        assert_eq!(
+            decision(&found, "/a.json"),
+            "allow = [\"all\"]",
+            "{stronger}: {}",
+            found.toml
+        );
+        assert_eq!(found.report.count("open"), 0, "{stronger}: {:?}", found.report);
+    }
+    // Of a prefix in another one, expressions beside this one are stronger.
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation / { location /pub/ { auth_basic off; } }\n\
+         location ~ \\.zip$ { expires 1d; }",
+    );
+    assert!(
+        decision(&found, "/pub/a.zip").contains("htpasswd"),
+        "{}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
+    // And so are they of a prefix beside them.
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation /pub/ { auth_basic off; }\n\
+         location ~ \\.zip$ { expires 1d; }",
+    );
+    assert!(
+        decision(&found, "/pub/a.zip").contains("htpasswd"),
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn an_expression_in_a_location_decides_before_one_beside_it() {
+    let found = nginx(
+        "location / { location ~ \\.json$ { deny all; } }\nlocation ~ \\.(json|txt)$ { allow all; }\n\
+         location /p/ { allow all; }",
+    );
+    assert_eq!(decision(&found, "/a.json"), "deny = [\"all\"]", "{}", found.toml);
+    assert_eq!(decision(&found, "/a.txt"), "allow = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(3, "changed", "an expression decides about `*.json`")]);
+}
+
+#[test]
+fn a_location_in_another_one_closes_no_stronger_location() {
+    let found = nginx(
+        "location / { location ~ \\.json$ { deny all; } }\nlocation /open/ { expires 1d; }\n\
+         location ~ ^/open/.*\\.json$ { expires 2d; }",
+    );
+    assert_eq!(decision(&found, "/open/a"), "allow = [\"all\"]", "{}", found.toml);
+    assert_eq!(
+        decision(&found, "/open/a.json"),
+        "allow = [\"all\"]",
+        "{}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/a.json"), "deny = [\"all\"]", "{}", found.toml);
+}
+
+#[test]
+fn a_location_that_another_one_opens_is_reported() {
+    // A rule for the start page would be one for all paths, and the expression has no pattern.
+    let ask = "auth_basic x; auth_basic_user_file /u;\n";
+    let found = nginx(&format!(
+        "{ask}location / {{ auth_basic off; }}\nlocation = / {{ }}"
+    ));
+    check_fates(&found, &[(4, "open", "for all paths")]);
+    let found = nginx(&format!(
+        "{ask}location /pub/ {{ auth_basic off; }}\nlocation ~ /\\d+/x {{ }}"
+    ));
+    check_fates(&found, &[(4, "open", "the access rule of another location")]);
+    let found = nginx(&format!(
+        "{ask}location /pub/ {{ auth_basic off; }}\nlocation ~ ^/in/\\d+/x {{ }}"
+    ));
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+}
+
+#[test]
+fn an_exact_location_with_a_slash_opens_nothing_below_it() {
+    let found = nginx("location /a/ { deny all; }\nlocation = /a/ { allow all; }");
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(3, "changed", "also for the paths below it")]);
+    let found = nginx("location /a/ { deny all; }\nlocation = /a/ { expires 1d; }");
+    assert_eq!(decision(&found, "/a/x"), "deny = [\"all\"]", "{}", found.toml);
+}
+
+#[test]
+fn lines_of_a_location_replace_those_around_it() {
+    // `deny all` would follow `allow all`, which decides about all clients.
+    let found = nginx(
+        "deny 192.0.2.1; allow all;\nlocation /in/ { deny all; location /in/a/ { allow all; }\n\
+         location ^~ /in/a/b/ { expires 1d; } }",
+    );
+    assert_eq!(
+        decision(&found, "/in/a/b/x"),
+        "deny = [\"all\"]",
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn an_upstream_of_a_location_in_another_one_answers_no_stronger_location() {
+    let found = nginx(
+        "location / { location ~ \\.x$ { proxy_pass http://app:80; } }\nlocation /files/ { expires 1d; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    assert!(
+        proxies[0].starts_with("path = \"*.x\"; except = [\"/files/*.x\"]"),
+        "{proxies:?}"
+    );
+    let found = nginx(
+        "location / { location /files/x/ { proxy_pass http://app:80; } }\nlocation /files/ { expires 1d; }",
+    );
+    check_fates(&found, &[(2, "changed", "also answers `/files/x/*`")]);
+}
+
 #[test]
 fn a_redirect_leaves_out_what_a_stronger_location_answers() {
     let found = nginx("location /old/ { return 301 /new/; }\nlocation ~ \\.css$ { expires 1d; }");

@@ -414,6 +414,86 @@ fn field_lines_of_other_paths_are_reported() {
 }
 
 #[test]
+fn field_lines_of_locations_in_others_are_reported() {
+    let of = |stronger: &str| {
+        let text = format!(
+            "server {{ listen 80; root /srv;\nlocation / {{ location ~ \\.json$ {{ add_header X-In 1; }} }}\n{stronger}\n}}\n"
+        );
+        converted(Dialect::Nginx, &text)
+    };
+    for stronger in [
+        "location /private/ { }",
+        "location ^~ /private/ { }",
+        "location = /x.json { }",
+    ] {
+        let why = format!(
+            "sends X-In also for paths of `{}`",
+            stronger.trim_end_matches(" { }")
+        );
+        check_fates(&of(stronger), &[(2, "changed", &*why)]);
+    }
+    // nginx takes the location inside, does not look inside, or sends the same field.
+    for other in [
+        "location ~ ^/private/ { }",
+        "location /private/ { add_header X-In 2; }",
+        "location = /x.txt { }",
+    ] {
+        let found = of(other);
+        assert_eq!(found.report.count("changed"), 0, "{other}: {:?}", found.report);
+    }
+}
+
+#[test]
+fn field_lines_that_a_location_replaces_are_reported() {
+    let text = "server { listen 80; root /srv; add_header Cache-Control no-store; add_header X-A 1;\n\
+                location /v/ { add_header X-V $time_local; }\n\
+                location /e/ { expires 1h; add_header X-E 1; }\n\
+                location /p/ { add_header X-P 1; location /p/q/ { location ~ \\.json$ { add_header X-Q 1; } } }\n\
+                location /n/ { expires 1h; }\n}\n";
+    let found = converted(Dialect::Nginx, text);
+    check_fates(
+        &found,
+        &[
+            (2, "changed", "around this location: Cache-Control, X-A;"),
+            (3, "changed", "around this location: X-A;"),
+            (4, "changed", "around this location: Cache-Control, X-A;"),
+            (4, "changed", "around this location: X-P;"),
+        ],
+    );
+    let is_noted = |fate: &&Fate| fate.why().contains("around this location");
+    assert!(!fates(&found, 5).iter().any(is_noted), "{:?}", found.report);
+    // A server replaces the lines around it, but for those of `expires`.
+    let text = "http { expires 1h; add_header Cache-Control no-store; add_header X-A 1;\n\
+                server { listen 80; root /srv; add_header X-B 1; } }\n";
+    let found = converted(Dialect::Nginx, text);
+    assert!(
+        found
+            .toml
+            .contains("header = [\"Cache-Control: max-age=3600\", \"X-B: 1\"]"),
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn a_zone_of_limits_belongs_to_the_http_block() {
+    let zone = "limit_conn_zone $binary_remote_addr zone=a:1m;";
+    let text = format!("server {{ listen 80; root /srv;\n{zone}\nlimit_conn a 1;\n}}\n");
+    check_fates(
+        &converted(Dialect::Nginx, &text),
+        &[
+            (2, "missing", "in `http` only"),
+            (3, "missing", "its zone was not carried over"),
+        ],
+    );
+    let text = format!("http {{\n{zone}\nserver {{ listen 80; root /srv;\nlimit_conn a 1;\n}} }}\n");
+    check_fates(
+        &converted(Dialect::Nginx, &text),
+        &[(2, "carried", ""), (4, "changed", "429")],
+    );
+}
+
+#[test]
 fn settings_for_all_hosts_are_those_on_which_all_agree() {
     let two = |first: &str, second: &str| {
         let text = format!(

@@ -1,6 +1,6 @@
 //! Tests about scripts of PHP: their application and front controller, and what happens to those without one.
 
-use super::{Lost, converted, fates};
+use super::{Lost, converted, fates, rule, site};
 use crate::{Conversion, Dialect, Fate, Text, convert};
 
 /// The lines of the rule for scripts, with the tables behind it.
@@ -274,5 +274,27 @@ fn a_lost_rewrite_of_nginx_to_a_script_is_open() {
             "{lines}: {:?}",
             found.report
         );
+    }
+}
+
+#[test]
+fn the_index_of_an_exact_location_is_a_script() {
+    let of = |index: &str| {
+        let text = format!(
+            "server {{ listen 80; root /srv; index {index};\n\
+             location = / {{ if ($http_x = a) {{ return 302 /a; }} }}\nlocation = /info/ {{ access_log off; }}\n\
+             location = /own/ {{ index index.html; }}\nlocation = /x {{ access_log off; }}\n\
+             location ~ \\.php$ {{ fastcgi_pass 127.0.0.1:9000; }}\n\
+             location / {{ try_files $uri $uri/ /index.php?$args; }}\n}}\n"
+        );
+        converted(Dialect::Nginx, &text)
+    };
+    for (index, except) in [
+        ("index.php index.html", "except = [\"/own/\", \"/x\"]"),
+        ("index.html", "except = [\"/\", \"/info/\", \"/own/\", \"/x\"]"),
+    ] {
+        let found = of(index);
+        let passed = rule(site(&found, None), "proxy", "/*");
+        assert!(passed.contains(&except), "{}", found.toml);
     }
 }

@@ -1,7 +1,8 @@
 //! Tests about the files that are tried for a path or are the index of a directory, about pages of errors, and about expressions for
 //! paths.
 
-use super::{check_fates, converted, rule, site};
+use super::decided::nginx;
+use super::{check_fates, converted, rule, site, tables};
 use crate::Dialect;
 
 #[test]
@@ -136,4 +137,102 @@ fn an_expression_of_caddy_becomes_patterns() {
         "{}",
         found.toml
     );
+}
+
+#[test]
+fn files_that_one_location_tries_are_not_those_of_stronger_ones() {
+    let found = nginx(
+        "location / { rewrite ^/(.*)/$ /$1 permanent; try_files $uri $uri.html =404; }\n\
+         location /dist/ { alias /dist/; autoindex on; }\nlocation ^~ /img/ { }\nlocation ~ \\.css$ { expires 1d; }\n\
+         location = /x { expires 1d; }\nlocation /api/ { proxy_pass http://app:80; }\n\
+         location /own/ { try_files $uri /own/index.html; }\nlocation /gone/ { return 410; }",
+    );
+    assert_eq!(
+        tables(site(&found, None), "try-files"),
+        [
+            "path = \"/own/*\"; files = [\"$path\", \"/own/index.html\"]",
+            "path = \"/x\"; files = [\"$path\"]",
+            "path = \"/img/*\"; files = [\"$path\"]",
+            "path = \"*.css\"; files = [\"$path\"]",
+            "path = \"/dist/*\"; files = [\"$path\"]",
+            "path = \"*\"; files = [\"$path\", \"$path/index.html\", \"$path.html\"]; trailing-slash = \"remove\"",
+        ],
+        "{}",
+        found.toml
+    );
+    // What the server itself says holds in all locations.
+    let found = nginx(
+        "rewrite ^/(.*)/$ /$1 permanent;\nlocation / { try_files $uri $uri.html =404; }\n\
+         location /dist/ { expires 1d; }",
+    );
+    assert_eq!(
+        tables(site(&found, None), "try-files")[0],
+        "path = \"/dist/*\"; files = [\"$path\", \"$path/index.html\"]; trailing-slash = \"remove\"",
+        "{}",
+        found.toml
+    );
+    let found = nginx("rewrite ^/(.*)/$ /$1 permanent;\nlocation /dist/ { expires 1d; }");
+    assert_eq!(tables(site(&found, None), "try-files").len(), 1, "{}", found.toml);
+}
+
+#[test]
+fn a_rewrite_in_a_location_is_for_its_paths_alone() {
+    let found = nginx("location /docs/ { rewrite ^/(.*)/$ /$1 permanent; }");
+    assert_eq!(
+        tables(site(&found, None), "try-files"),
+        ["path = \"/docs/*\"; files = [\"$path\", \"$path/index.html\"]; trailing-slash = \"remove\""],
+        "{}",
+        found.toml
+    );
+    let found = nginx(
+        "location /a/ { rewrite ^/(.*)\\.php$ /$1 permanent;\nrewrite ^/b$ /c permanent;\n\
+         rewrite ^/a/x$ /y permanent; }",
+    );
+    assert_eq!(
+        tables(site(&found, None), "redirect"),
+        [
+            "from = \"/a/*.php\"; to = \"/a/*\"; status = 301",
+            "from = \"/a/x\"; to = \"/y\"; status = 301",
+        ],
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(3, "unneeded", "no path of the location")]);
+}
+
+#[test]
+fn a_rewrite_of_one_path_is_a_redirect_of_this_path() {
+    let found =
+        nginx("location = / { rewrite ^ /en permanent; }\nlocation = /a { rewrite ^/b /c redirect; }");
+    assert_eq!(
+        tables(site(&found, None), "redirect"),
+        ["from = \"/\"; to = \"/en\"; status = 301"],
+        "{}",
+        found.toml
+    );
+    check_fates(
+        &found,
+        &[(2, "carried", ""), (3, "unneeded", "no path of the location")],
+    );
+}
+
+#[test]
+fn a_rewrite_of_one_path_within_a_server_is_a_file() {
+    let of = |location: &str| {
+        nginx(&format!(
+            "rewrite ^/old\\.html$ /new.html last;\nlocation / {{ {location} }}"
+        ))
+    };
+    let found = of("try_files $uri $uri.html =404;");
+    assert_eq!(
+        tables(site(&found, None), "try-files")[0],
+        "path = \"/old.html\"; files = [\"/new.html\"]",
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(2, "changed", "redirects of `/old.html` hold, too")]);
+    // Weir passes requests on before it looks for files.
+    let found = of("proxy_pass http://app:80;");
+    assert!(!found.toml.contains("/new.html\""), "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "does not change paths inside")]);
 }

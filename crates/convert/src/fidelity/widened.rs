@@ -744,6 +744,10 @@ fn alternatives_that_have_patterns_are_denied() {
             Dialect::Nginx,
             "server { listen 80; root /srv/a;\nlocation ~ (^/#.*#.*#|\\.(bak|sql)|~)$ {\ndeny all;\n} }\n",
         ),
+        (
+            Dialect::Nginx,
+            "server { listen 80; root /srv/a;\nlocation ~ \\d(?!a)|\\.(bak|sql)$|~$ {\ndeny all;\n} }\n",
+        ),
     ] {
         let found = converted(dialect, text);
         for path in ["*.bak", "*.sql", "*~"] {

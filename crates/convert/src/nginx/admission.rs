@@ -1,14 +1,174 @@
-//! Whom the result admits to the paths of a location, where the locations of nginx overlap: the rule of one is not that of another.
+//! Whom the result admits to the paths of a location, where the locations of nginx overlap: the rule of one is not that of another,
+//! and that of a location inside another one is not that of the locations beside this one.
 
+use super::access;
 use super::closed;
 use super::level::Level;
-use super::place::Place;
+use super::place::{Behind, Place};
 use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Site;
-use crate::pattern::{covers, meet};
+use crate::pattern::{covers, meet, meet_all, overlaps, pattern};
+use crate::regex;
 use crate::report::Report;
+
+/// Why a location is open whose paths a weaker location opens.
+pub(super) const OPENED: &str = "in the result, the access rule of another location, for example one inside `location /`, admits \
+                                 clients to some of these paths, and no rule of Weir restores the access rule around them";
+
+/// Where a location is that decides about clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Beside the locations that are compared.
+    Beside,
+    /// In one of them.
+    Inside,
+    /// In one of them, and an exact path or an expression, or in one. If that one is a prefix, nginx looks for an exact path or an
+    /// expression in it before it looks at expressions beside it.
+    InsideFirst,
+}
+
+/// A location and the access rule that it has in the result.
+struct Ruled {
+    patterns: Vec<String>,
+    /// Whether it decides about clients, or a location around it does.
+    decides: bool,
+    /// Whether it admits clients whom the level around all locations that are compared refuses.
+    admits_more: bool,
+    depth: Depth,
+}
+
+/// The paths of a location: those of its patterns in the paths of the location around it.
+pub(super) fn placed(location: &Directive, outer: &[String]) -> Place {
+    let mut place = Place::of(location);
+    // Of a location that limits access, fewer paths would be limited.
+    if !closed::limits(location) {
+        place.take_dots(location);
+    }
+    place.stay_within(outer);
+    place
+}
+
+/// Notes what the access rules of weaker locations do to stronger ones. `places` are in the order of their rules. nginx looks at
+/// a location inside a prefix only for paths of which that prefix is the longest; in the result, its rule is about all paths of
+/// its patterns.
+pub(super) fn note_weaker(places: &mut [(&Directive, Place)], block: &[Directive], around: &access::Access) {
+    let ruled: Vec<Vec<Ruled>> = places
+        .iter()
+        .map(|(location, place)| {
+            let mut found = Vec::new();
+            let top = (*location, place, Depth::Beside);
+            gather(top, block, (around, around), false, &mut found);
+            found
+        })
+        .collect();
+    let weaker: Vec<(Behind, Vec<(String, bool)>)> = places
+        .iter()
+        .enumerate()
+        .map(|(at, (location, place))| {
+            let region = region(location, place);
+            let mut behind = Behind::Nothing;
+            let mut overlapped: Vec<(String, bool)> = Vec::new();
+            let others = places.iter().zip(&ruled).skip(at + 1);
+            for ((_, other), one) in others.flat_map(|(other, all)| all.iter().map(move |one| (other, one))) {
+                if place.is_expression() && other.is_plain() && one.depth == Depth::InsideFirst {
+                    for path in meet_all(&place.patterns, &one.patterns) {
+                        if !overlapped.iter().any(|(known, _)| *known == path) {
+                            overlapped.push((path, one.decides));
+                        }
+                    }
+                    continue;
+                }
+                let meets = |path: &String| one.patterns.iter().any(|other| overlaps(path, other));
+                if !one.decides || !region.iter().any(meets) {
+                    continue;
+                }
+                behind = behind.max(match one.depth {
+                    _ if one.admits_more => Behind::Admits,
+                    Depth::Beside => Behind::Nothing,
+                    Depth::Inside | Depth::InsideFirst => Behind::Limits,
+                });
+            }
+            (behind, overlapped)
+        })
+        .collect();
+    for ((_, place), (behind, overlapped)) in places.iter_mut().zip(weaker) {
+        place.behind = behind;
+        place.overlapped.extend(overlapped);
+    }
+}
+
+/// Adds a location and those in it. `around` is the level around it, `outer` the one around the locations that are compared.
+/// `decides`: whether a location around it decides about clients.
+fn gather(
+    (location, place, depth): (&Directive, &Place, Depth),
+    siblings: &[Directive],
+    (around, outer): (&access::Access, &access::Access),
+    decides: bool,
+    found: &mut Vec<Ruled>,
+) {
+    let said = said(location, siblings, around);
+    let mut inside = said.over(around);
+    inside.know_servers(&said);
+    let decides = decides || speaks(location);
+    let admits = |path: &String| !inside.rule(path).satisfies(&outer.rule(path));
+    found.push(Ruled {
+        patterns: place.patterns.clone(),
+        decides,
+        admits_more: place.patterns.iter().any(admits),
+        depth,
+    });
+    for one in location.inner().iter().filter(|one| one.name == "location") {
+        let inner = placed(one, &place.patterns);
+        let is_first = depth == Depth::InsideFirst || inner.is_expression() || inner.is_exact();
+        let depth = match is_first {
+            true => Depth::InsideFirst,
+            false => Depth::Inside,
+        };
+        gather(
+            (one, &inner, depth),
+            location.inner(),
+            (&inside, outer),
+            decides,
+            found,
+        );
+    }
+}
+
+/// What a location says about access itself. `siblings` have the servers that `auth_request` names.
+fn said(location: &Directive, siblings: &[Directive], around: &access::Access) -> access::Access {
+    let mut said = access::Access::default();
+    said.know_servers(around);
+    said.note_servers(siblings);
+    for directive in location.inner() {
+        said.read(directive);
+    }
+    said
+}
+
+/// The patterns of a location. If it has none: patterns around its paths.
+fn region(location: &Directive, place: &Place) -> Vec<String> {
+    if !place.patterns.is_empty() || place.name.is_some() {
+        return place.patterns.clone();
+    }
+    let text = location.args.last().map_or("", |text| text);
+    let around = match place.is_expression() {
+        // Its patterns are outside of the location around it.
+        true if regex::read(text).is_ok() => return Vec::new(),
+        true => regex::around(text),
+        false if pattern(&format!("{text}*")).is_some() => return Vec::new(),
+        false => {
+            let mut starts = (0..=text.len()).rev().filter_map(|end| text.get(..end));
+            let wider = starts.find_map(|start| pattern(&format!("{start}*")));
+            wider.into_iter().collect()
+        }
+    };
+    match around.is_empty() {
+        true => vec!["/*".to_owned()],
+        false => around,
+    }
+}
 
 /// Puts prefixes before shorter ones with `^~`: nginx takes the longest. Expressions are stronger than the longer ones; what they say
 /// about access comes before the rules of these, if they have patterns.
@@ -72,12 +232,14 @@ pub(super) fn admit(
     site: &mut Site,
     (spoken, report): (&[String], &mut Report),
 ) {
-    // What another location says about wider paths does not hold here.
+    // What another location says about wider paths does not hold here, nor does what a weaker one says about some of them.
     let is_wider = |path: &String| spoken.iter().any(|wide| wide != path && covers(wide, path));
     let is_below_wider = place.patterns.iter().any(is_wider);
+    let is_met = is_below_wider || place.behind != Behind::Nothing;
     let access = said.access.over(&around.access);
     let rules: Vec<Access> = place.patterns.iter().map(|path| access.rule(path)).collect();
-    let is_said = said.access.is_said() || (around.access.is_said() && is_below_wider);
+    let inherits = around.access.is_said() && !said.access.is_said();
+    let is_said = said.access.is_said() || (inherits && is_met);
     if place.is_for_missing && (said.access.is_said() || around.access.is_said()) {
         // nginx asks again; Weir has one rule for files and for what answers without one.
         for rule in rules {
@@ -93,27 +255,52 @@ pub(super) fn admit(
         }
         return;
     }
+    // A rule for more paths than those of the location may admit clients whom a later rule refuses.
+    if inherits && !is_below_wider && is_met && (place.differs.is_some() || place.is_before_longer) {
+        let why = "the access rule of a location inside another one also holds here";
+        let fate = match place.behind {
+            Behind::Admits => Fate::open(OPENED),
+            Behind::Limits | Behind::Nothing => Fate::changed(why),
+        };
+        report.add(&block.at, &block.shown(), fate);
+        return;
+    }
     if is_said {
         let refuses = rules.iter().any(Access::is_for_nobody);
-        if place.patterns.iter().any(|path| path == "/") {
-            let why = "a rule of Weir for `/` is for all paths";
-            let fate = if refuses {
-                Fate::open(why)
-            } else {
-                Fate::changed(why)
+        if let Some(path) = place.patterns.iter().find(|path| path.ends_with('/')) {
+            let (why, is_wide) = match path == "/" {
+                true => ("a rule of Weir for `/` is for all paths".to_owned(), true),
+                false => {
+                    let below = format!("{path}*");
+                    let is_other = |other: &String| other != path && overlaps(other, &below);
+                    let admits = |rule: &Access| !rule.satisfies(&around.access.rule(path));
+                    let is_wide = inherits || rules.iter().any(admits) || spoken.iter().any(is_other);
+                    let why = format!("a rule of Weir for `{path}` is also for the paths below it");
+                    (why, is_wide && !refuses)
+                }
+            };
+            let is_limit = match inherits {
+                true => place.behind == Behind::Admits,
+                false => !rules.iter().all(Access::is_for_everyone),
+            };
+            let fate = match is_wide && is_limit {
+                true => Fate::open(why),
+                false => Fate::changed(why),
             };
             report.add(&block.at, &block.shown(), fate);
-            return;
+            if is_wide {
+                return;
+            }
         }
         if !refuses {
             site.access.extend(of_expressions(block, place, around, report));
         }
         site.access.extend(rules);
-    } else if is_below_wider && !closed::refuses(block) && !closed::sends_text(block) {
+    } else if is_met && !closed::refuses(block) && !closed::sends_text(block) {
         // The patterns of an expression may be wider than it.
         let is_exact = place.prefix.is_some()
             && !place.is_before_longer
-            && place.patterns.iter().all(|path| path != "/");
+            && place.patterns.iter().all(|path| !path.ends_with('/'));
         match is_exact && is_answered(block) {
             true => {
                 site.access.extend(of_expressions(block, place, around, report));
@@ -121,8 +308,13 @@ pub(super) fn admit(
                     .extend(place.patterns.iter().map(|path| everyone(path)));
             }
             false => {
-                let why = "the access rule of a wider location also holds here; a rule with `allow = \"all\"` before it \
-                           admits everyone";
+                let other = match is_below_wider {
+                    true => "a wider location",
+                    false => "a location inside another one",
+                };
+                let why = format!(
+                    "the access rule of {other} also holds here; a rule with `allow = \"all\"` before it admits everyone"
+                );
                 report.add(&block.at, &block.shown(), Fate::changed(why));
             }
         }

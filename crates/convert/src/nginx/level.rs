@@ -22,6 +22,8 @@ pub(super) struct Level {
     pub(super) server: Option<At>,
     /// The path of the location whose `alias` holds, and the folder.
     pub(super) alias: Option<(String, String)>,
+    /// Whether `index` names a script of PHP. The index of `site` has no scripts.
+    pub(super) is_index_script: bool,
     certificate: Option<String>,
 }
 
@@ -30,10 +32,7 @@ impl Level {
     pub(super) fn inside(&self, block: &[Directive]) -> Level {
         let mut level = self.clone();
         if block.iter().any(|directive| directive.name == "add_header") {
-            level
-                .site
-                .header
-                .retain(|line| line.starts_with("Cache-Control:"));
+            level.site.header.retain(|line| is_lifetime(line));
             level.site.header_always.clear();
         }
         if block.iter().any(|directive| directive.name == "proxy_set_header") {
@@ -48,6 +47,12 @@ impl Level {
 
     /// Reads a directive. `None`: it is none of a level.
     pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
+        let is_zone = matches!(directive.name.as_str(), "limit_req_zone" | "limit_conn_zone");
+        if is_zone && self.server.is_some() {
+            return Some(Fate::missing(
+                "nginx accepts it in `http` only, and rejects this configuration",
+            ));
+        }
         let read = self.access.read(directive).or_else(|| self.proxy.read(directive));
         if let Some(fate) = read.or_else(|| self.limits.read(directive)) {
             return Some(fate);
@@ -68,6 +73,7 @@ impl Level {
                     .iter()
                     .partition(|name| !name.contains(['/', '$']) && !name.ends_with(".php"));
                 site.index = names.into_iter().cloned().collect();
+                self.is_index_script = is_index_script(directive);
                 match others.as_slice() {
                     [] => Fate::Carried,
                     others => Fate::changed(format!(
@@ -159,6 +165,11 @@ impl Level {
             _ => return None,
         })
     }
+}
+
+/// Whether an `index` names a script of PHP.
+pub(super) fn is_index_script(directive: &Directive) -> bool {
+    directive.args.iter().any(|name| name.ends_with(".php"))
 }
 
 /// The document root of an argument.
@@ -265,6 +276,14 @@ pub(super) fn expires(directive: &Directive) -> Result<Option<String>, String> {
         },
         _ => Err("Weir knows no lifetime from the modification time".to_owned()),
     }
+}
+
+/// Whether a field line is one of `expires`, as far as its text shows. These stay where `add_header` replaces all others.
+pub(super) fn is_lifetime(line: &str) -> bool {
+    line.strip_prefix("Cache-Control: ").is_some_and(|value| {
+        let seconds = value.strip_prefix("max-age=");
+        value == "no-cache" || seconds.is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit()))
+    })
 }
 
 /// Reads a directive that Weir has for the whole server, and nginx for each block. `None`: it is none. `site`: the block.

@@ -2,11 +2,12 @@
 //! compares the path of the file that it sends. nginx takes those of one location: that which answers the request. This file
 //! reports the difference.
 
+use super::admission;
 use super::level::{self, Level};
 use super::place::Place;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::pattern::{covers, overlaps};
+use crate::pattern::{covers, meet_all, overlaps};
 use crate::report::Report;
 
 /// The names of the fields that a block says something about: by `add_header`, and by `expires`.
@@ -76,22 +77,21 @@ fn tried(block: &[Directive], paths: &[String]) -> Vec<String> {
 
 /// Reports the lines of the locations of a block that Weir sends with other responses than nginx, or not with all of them.
 pub(super) fn note(block: &[Directive], places: &[(&Directive, Place)], around: &Level, report: &mut Report) {
-    let outside: Vec<String> = around
-        .site
-        .header
-        .iter()
-        .chain(&around.site.header_always)
-        .map(|line| name_of(line).to_owned())
-        .filter(|name| !name.eq_ignore_ascii_case("Cache-Control"))
-        .collect();
+    note_inside(places, report);
+    let said = around.site.header.iter().chain(&around.site.header_always);
+    let replaced = said.filter(|line| !level::is_lifetime(line));
+    let mut outside: Vec<String> = replaced.map(|line| name_of(line).to_owned()).collect();
+    let (lines, _) = names(block);
+    outside.extend(without(&lines, &outside));
     for (index, (location, place)) in places.iter().enumerate() {
         if place.patterns.is_empty() || !sends(location) {
             continue;
         }
         let shown = location.shown();
-        let (lines, _) = names(location.inner());
-        let inherited = without(&outside, &lines);
-        if !lines.is_empty() && !inherited.is_empty() {
+        // Lines that Weir cannot send replace those around them, too.
+        let replaces = location.inner().iter().any(|one| one.name == "add_header");
+        let inherited = without(&outside, &all_names(location.inner()));
+        if replaces && !inherited.is_empty() {
             let why = format!(
                 "Weir also sends the lines of the block around this location: {}; nginx sends those of the location alone",
                 inherited.join(", ")
@@ -131,10 +131,7 @@ pub(super) fn note(block: &[Directive], places: &[(&Directive, Place)], around: 
             if !sends(other) || paths.is_hidden {
                 continue;
             }
-            let mut found = without(&own, &all_names(other.inner()));
-            if other.inner().iter().any(|one| one.name.ends_with("_pass")) {
-                found.retain(|name| !name.eq_ignore_ascii_case("Cache-Control"));
-            }
+            let found = lacking(&own, other);
             let meets = |files: &[String]| {
                 files
                     .iter()
@@ -151,18 +148,74 @@ pub(super) fn note(block: &[Directive], places: &[(&Directive, Place)], around: 
             leaked.extend(without(&own, &leaked));
         }
         if !others.is_empty() {
-            let why = format!(
-                "Weir adds up the lines of all rules for a path, and sends {} also for paths of `{}`",
-                leaked.join(", "),
-                others.join("`, `")
-            );
             report.add(
                 &location.at,
                 &format!("field lines of {shown}"),
-                Fate::changed(why),
+                added(&leaked, &others),
             );
         }
     }
+}
+
+/// The fate of lines that Weir also sends for paths of other locations.
+fn added(leaked: &[String], others: &[String]) -> Fate {
+    Fate::changed(format!(
+        "Weir adds up the lines of all rules for a path, and sends {} also for paths of `{}`",
+        leaked.join(", "),
+        others.join("`, `")
+    ))
+}
+
+/// Adds the locations in a location, at any depth, with their paths.
+fn inside<'a>(location: &'a Directive, place: &Place, found: &mut Vec<(&'a Directive, Place)>) {
+    for one in location.inner().iter().filter(|one| one.name == "location") {
+        let inner = admission::placed(one, &place.patterns);
+        inside(one, &inner, found);
+        found.push((one, inner));
+    }
+}
+
+/// Reports the lines of locations in others that Weir also sends for paths of stronger locations beside these. nginx looks at a
+/// location in a prefix only for paths of which that prefix is the longest.
+fn note_inside(places: &[(&Directive, Place)], report: &mut Report) {
+    for (index, (location, place)) in places.iter().enumerate() {
+        let mut inner = Vec::new();
+        inside(location, place, &mut inner);
+        for (one, paths) in inner.iter().filter(|(one, _)| sends(one)) {
+            let own = all_names(one.inner());
+            if own.is_empty() {
+                continue;
+            }
+            // nginx looks at these before the expressions around them.
+            let is_first = place.is_plain() && (paths.is_expression() || paths.is_exact());
+            let mut others: Vec<String> = Vec::new();
+            let mut leaked: Vec<String> = Vec::new();
+            for (other, taken) in &places[..index] {
+                let is_other = sends(other) && !taken.is_hidden && !(is_first && taken.is_expression());
+                if !is_other || meet_all(&taken.patterns, &paths.patterns).is_empty() {
+                    continue;
+                }
+                let found = lacking(&own, other);
+                if !found.is_empty() {
+                    others.push(other.shown());
+                    leaked.extend(without(&found, &leaked));
+                }
+            }
+            if !others.is_empty() {
+                let shown = format!("field lines of {}", one.shown());
+                report.add(&one.at, &shown, added(&leaked, &others));
+            }
+        }
+    }
+}
+
+/// The names of lines that another location does not send itself, and that Weir sends for its paths.
+fn lacking(names: &[String], other: &Directive) -> Vec<String> {
+    let mut found = without(names, &all_names(other.inner()));
+    if other.inner().iter().any(|one| one.name.ends_with("_pass")) {
+        found.retain(|name| !name.eq_ignore_ascii_case("Cache-Control"));
+    }
+    found
 }
 
 /// Whether `try_files` of the block itself sends files in the paths of a location.

@@ -7,7 +7,7 @@ use super::condition;
 use super::goal::Variables;
 use super::level::{self, Level};
 use super::lines;
-use super::place::{Place, passes_to_fastcgi};
+use super::place::{Behind, Place, passes_to_fastcgi};
 use super::plain;
 use super::redirect;
 use super::scripts::{has_php, of_fastcgi, pass_to_fastcgi};
@@ -17,8 +17,8 @@ use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
 use crate::hidden;
-use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX};
-use crate::pattern::{covers, meet, overlaps, pattern};
+use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX, Tried};
+use crate::pattern::{covers, meet, meet_all, overlaps, pattern};
 use crate::report::{At, Report};
 use crate::upstream::set;
 use crate::value::{NO_TEXT, is_program, is_site_path};
@@ -97,15 +97,7 @@ pub(super) fn locations(
 ) -> Vec<String> {
     let blocks = block.iter().filter(|directive| directive.name == "location");
     let mut places: Vec<(&Directive, Place)> = blocks
-        .map(|directive| {
-            let mut place = Place::of(directive);
-            // Of a location that limits access, fewer paths would be limited.
-            if !closed::limits(directive) {
-                place.take_dots(directive);
-            }
-            place.stay_within(outer);
-            (directive, place)
-        })
+        .map(|directive| (directive, admission::placed(directive, outer)))
         .collect();
     // A named location answers the paths whose files are tried in vain.
     let tries = |block: &[Directive], name: &str| {
@@ -131,18 +123,37 @@ pub(super) fn locations(
     }
     admission::precede_shorter(&mut places);
     places.sort_by_key(|(_, place)| place.rank());
+    admission::note_weaker(&mut places, block, &around.access);
     let speak = places
         .iter()
         .filter(|(directive, _)| admission::speaks(directive));
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
+    let tried = site.tried.iter().find(|rule| rule.path == "*").cloned();
     // Paths of locations that no upstream answers.
     let mut own: Vec<String> = Vec::new();
     // Paths of locations that a later one does not redirect.
     let mut stronger: Vec<String> = Vec::new();
     for (directive, place) in &places {
         let (before, redirects, secured) = (site.proxies.len(), site.redirects.len(), site.secured.len());
+        let known = own.len();
         own.extend(location(directive, place, block, around, site, cx));
+        // The upstream of a location inside this one is not that of stronger locations beside this one.
+        let is_inside = |rule: &&mut Proxy| !place.patterns.contains(&rule.path);
+        for rule in site.proxies.iter_mut().skip(before).filter(is_inside) {
+            for path in meet_all(std::slice::from_ref(&rule.path), &own[..known]) {
+                let outcome = match path == rule.path {
+                    true => Err(format!(
+                        "the upstream also answers `{path}`, where nginx sends files"
+                    )),
+                    false => rule.leave_out(&path),
+                };
+                if let Err(why) = outcome {
+                    let shown = format!("upstreams in {}", directive.shown());
+                    cx.report.add(&directive.at, &shown, Fate::changed(why));
+                }
+            }
+        }
         if site.proxies.len() > before
             && let Err(why) = site.keep_from_upstreams(&own)
         {
@@ -167,7 +178,8 @@ pub(super) fn locations(
         if is_named || place.is_everything() {
             continue;
         }
-        if !falls_back && !directive.inner().iter().any(passes) {
+        let is_left = falls_back || leads_to_script(directive, place, block, around);
+        if !is_left && !directive.inner().iter().any(passes) {
             own.extend(place.patterns.iter().cloned());
         }
         // Redirects come one by one, and refusals before them.
@@ -177,8 +189,48 @@ pub(super) fn locations(
         }
     }
     cx.said = outside;
+    keep_from_tried(&places, tried.as_ref(), site);
     lines::note(block, &places, around, cx.report);
     own
+}
+
+/// Whether nginx answers the one path of a location, a folder, with its index, and an application answers that index: a script.
+fn leads_to_script(location: &Directive, place: &Place, block: &[Directive], around: &Level) -> bool {
+    let of_own = location.inner().iter().rfind(|one| one.name == "index");
+    let is_script = of_own.map_or(around.is_index_script, level::is_index_script);
+    let answers = |one: &Directive| is_root(one) || matches!(one.name.as_str(), "return" | "try_files");
+    place.is_exact()
+        && place.patterns.iter().all(|path| path.ends_with('/'))
+        && is_script
+        && !location.inner().iter().any(answers)
+        && has_php(block)
+}
+
+/// Keeps the files that `location /` tries, and the removal of slashes there, from the paths of stronger locations. `before` is the
+/// rule for all paths that the server itself has.
+fn keep_from_tried(places: &[(&Directive, Place)], before: Option<&Tried>, site: &mut Site) {
+    if site.tried.iter().find(|rule| rule.path == "*") == before {
+        return;
+    }
+    let files = before.map_or_else(|| vec!["$path".to_owned()], |rule| rule.files.clone());
+    let slash = before.and_then(|rule| rule.slash);
+    for (directive, place) in places {
+        // Neither an upstream nor a redirect or a refusal looks for files.
+        let ends = |one: &Directive| one.name == "return" || one.name.ends_with("_pass");
+        let is_other = place.name.is_some() || place.is_for_missing || place.is_everything();
+        if is_other || place.is_hidden || closed::refuses(directive) || directive.inner().iter().any(ends) {
+            continue;
+        }
+        for path in &place.patterns {
+            if site.tried.iter().any(|rule| rule.path == *path) {
+                continue;
+            }
+            site.try_files(path, &files);
+            if let Some(rule) = site.tried.iter_mut().find(|rule| rule.path == *path) {
+                rule.slash = slash;
+            }
+        }
+    }
 }
 
 /// Reports a block, and all in it, as missing.
@@ -241,6 +293,10 @@ fn location(
             site.close(&denied);
             block.note_all(&Fate::missing(why), cx.report);
         } else {
+            if place.behind == Behind::Admits && !said.access.is_said() {
+                let shown = format!("access of {}", block.shown());
+                cx.report.add(&block.at, &shown, Fate::open(admission::OPENED));
+            }
             let why = site.close_some(&closed::some_of(block, place), why);
             refuse(block, &why, cx.report);
             // Files answer in place of a text.
@@ -304,6 +360,12 @@ fn location(
         let secured = site.secured.split_off(marks[1]);
         let access = site.access.split_off(marks[2]);
         let proxies = site.proxies.split_off(marks[3]);
+        // In nginx, lines of a level replace those around it; they do not follow them.
+        let mut access = said.access.over(&around.access);
+        access.know_servers(&level.access);
+        level.access = access;
+        level.site.header.extend(own.lines.iter().cloned());
+        level.site.header_always.extend(own.always.iter().cloned());
         inner = locations(block.inner(), &place.patterns, &level, site, cx);
         let narrow = std::mem::replace(&mut site.proxies, proxies);
         if let Err(why) = site.keep_from_upstreams(&inner) {
@@ -485,28 +547,22 @@ impl<'a> Own<'a> {
                 // Behind `try_files`, no path has a file.
                 let is_behind = self.place.is_for_missing && redirect::leads_to_program(directive);
                 redirect::secured_rewrite(directive, patterns, site, &cx.variables).unwrap_or_else(|| {
-                    match redirect::rewrite(directive, site, &cx.variables) {
+                    match redirect::rewrite(directive, &self.paths(), site, &cx.variables) {
                         Fate::Open(why) if is_behind => Fate::Missing(why),
                         fate => fate,
                     }
                 })
             }
-            "try_files" => {
-                let paths = match is_everything {
-                    true => vec!["*".to_owned()],
-                    false => self.place.patterns.clone(),
-                };
-                match try_files(directive, &paths, self.siblings, site) {
-                    Fate::Missing(why) if closed::hides_files(directive) => match is_everything {
-                        true => Fate::open(why),
-                        false => {
-                            site.close(&self.place.patterns);
-                            Fate::missing(format!("{why}; {DENIED}"))
-                        }
-                    },
-                    fate => fate,
-                }
-            }
+            "try_files" => match try_files(directive, &self.paths(), self.siblings, site) {
+                Fate::Missing(why) if closed::hides_files(directive) => match is_everything {
+                    true => Fate::open(why),
+                    false => {
+                        site.close(&self.place.patterns);
+                        Fate::missing(format!("{why}; {DENIED}"))
+                    }
+                },
+                fate => fate,
+            },
             "root" | "alias" => self.root.clone().unwrap_or(Fate::Carried),
             "index" | "autoindex" | "error_page" | "types" | "gzip" | "gzip_static" | "default_type"
             | "charset" => {
@@ -574,6 +630,14 @@ impl<'a> Own<'a> {
                 None => plain::fate(&directive.name).unwrap_or_else(|| plain::unknown(&directive.name)),
             },
         })
+    }
+
+    /// The paths of rules: one for the whole site, or the patterns of the location.
+    fn paths(&self) -> Vec<String> {
+        match self.place.is_everything() {
+            true => vec!["*".to_owned()],
+            false => self.place.patterns.clone(),
+        }
     }
 
     fn answer(&self, directive: &Directive, site: &mut Site, cx: &mut Context<'_>) -> Fate {

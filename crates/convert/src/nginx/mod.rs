@@ -333,7 +333,9 @@ fn server(
                     draft.lead = Some(leading(directive, host.clone()));
                     Fate::Carried
                 }
-                _ => redirect::rewrite(directive, &mut draft.site, &variables),
+                _ => redirect::inside(directive, block.inner(), &mut draft.site).unwrap_or_else(|| {
+                    redirect::rewrite(directive, &["*".to_owned()], &mut draft.site, &variables)
+                }),
             },
             "try_files" => location::try_files(directive, &["*".to_owned()], block.inner(), &mut draft.site),
             _ => continue,

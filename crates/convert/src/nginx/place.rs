@@ -28,6 +28,17 @@ const SCRIPTS: [&str; 17] = [
     r"^/.+\.php(/|$)",
 ];
 
+/// What access rules of weaker locations do to the paths of a location that has no rule of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Behind {
+    /// No such rule meets the paths, or all are of locations beside this one and admit no more clients than the level around them.
+    Nothing,
+    /// Rules of locations in a weaker one refuse clients whom nginx admits.
+    Limits,
+    /// A rule admits clients whom nginx refuses.
+    Admits,
+}
+
 /// The paths of a location.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -57,6 +68,8 @@ pub(super) struct Place {
     pub(super) is_behind_shorter: bool,
     /// Whether it is such a shorter one: it admits nobody whom another location refuses.
     pub(super) is_before_longer: bool,
+    /// What the access rules of weaker locations, which come later in the result, do to paths of this one.
+    pub(super) behind: Behind,
     rank: (u8, Reverse<usize>),
 }
 
@@ -80,6 +93,7 @@ impl Place {
             overlapped: Vec::new(),
             is_behind_shorter: false,
             is_before_longer: false,
+            behind: Behind::Nothing,
             is_php: false,
             name: text.strip_prefix('@').map(|_| text.to_owned()),
             rank: (3, Reverse(text.len())),
@@ -204,6 +218,11 @@ impl Place {
     /// Whether the location is stronger than expressions (`^~`, `=`).
     pub(super) fn is_preferred(&self) -> bool {
         self.rank.0 < 2
+    }
+
+    /// Whether the location is one path (`=`).
+    pub(super) fn is_exact(&self) -> bool {
+        self.rank.0 == 0
     }
 
     /// Whether all paths match.
