@@ -361,9 +361,9 @@ fn location(
         let access = site.access.split_off(marks[2]);
         let proxies = site.proxies.split_off(marks[3]);
         // In nginx, lines of a level replace those around it; they do not follow them.
-        let mut access = said.access.over(&around.access);
-        access.know_servers(&level.access);
-        level.access = access;
+        let mut over = said.access.over(&around.access);
+        over.know_servers(&level.access);
+        level.access = over;
         level.site.header.extend(own.lines.iter().cloned());
         level.site.header_always.extend(own.always.iter().cloned());
         inner = locations(block.inner(), &place.patterns, &level, site, cx);
