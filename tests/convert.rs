@@ -580,6 +580,7 @@ fn files_in_folders_of_a_site_are_read_or_open() {
         ("site/data/.htaccess", "Require all denied\n"),
         ("site/data/secret.txt", "a secret"),
         ("site/area/.htaccess", "Require ip 10.0.0.0/8\n"),
+        ("site/\u{1b}[2J/.htaccess", "Require local\n"),
     ]);
     let (site, out) = (tree.join("site"), tree.join("weir.toml"));
     let output = weir(&[
@@ -592,8 +593,10 @@ fn files_in_folders_of_a_site_are_read_or_open() {
     ]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches("open     ").count(), 1, "{said}");
+    assert_eq!(said.matches("open     ").count(), 2, "{said}");
     assert!(said.contains("area/.htaccess:1: "), "{said}");
+    // A terminal would act on the name.
+    assert!(!said.contains('\u{1b}'), "{said:?}");
     let result: Table = std::fs::read_to_string(&out)
         .expect("the result")
         .parse()

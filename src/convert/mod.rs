@@ -116,14 +116,9 @@ fn report(report: &Report, voice: &Voice) -> String {
             Fate::Carried => false,
         };
         if is_shown {
-            let word = note.fate.word();
-            out.push_str(&format!(
-                "{word:<8} {}:{}: {}\n         {}\n",
-                note.file,
-                note.line,
-                note.directive,
-                note.fate.why()
-            ));
+            let (word, line) = (note.fate.word(), note.line);
+            let [file, directive, why] = [&*note.file, &*note.directive, note.fate.why()].map(printable);
+            out.push_str(&format!("{word:<8} {file}:{line}: {directive}\n         {why}\n"));
         }
     }
     if voice.reports() {
@@ -136,6 +131,12 @@ fn report(report: &Report, voice: &Voice) -> String {
         ));
     }
     out
+}
+
+/// A text without characters on which a terminal acts: others may have named the folders of a site, and written files there.
+fn printable(text: &str) -> String {
+    let shown = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    shown.collect()
 }
 
 fn json(dialect: Dialect, converted: &::convert::Conversion) -> serde_json::Value {

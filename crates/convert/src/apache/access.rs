@@ -20,7 +20,7 @@ pub(super) struct Level {
     needs_user: bool,
     any: bool,
     is_said: bool,
-    /// Whether there are lines `Require`, and lines `Allow` or `Deny`.
+    /// Whether there are lines `Require` or groups of them, and lines `Allow` or `Deny`.
     parts: (bool, bool),
     /// Whether the level is about the whole site.
     is_site: bool,
@@ -104,6 +104,7 @@ impl Level {
                 && args.clone().count() >= words.len()
                 && args.zip(words).all(|(arg, word)| arg == *word)
         };
+        self.parts.0 = true;
         let inner = section.inner();
         let is_plain = match section.name.to_ascii_lowercase().as_str() {
             "<requireany" => true,
@@ -161,7 +162,10 @@ impl Level {
             }
             ("require", ["all", "denied"]) | ("deny", ["from", "all"]) => {
                 self.is_said = true;
-                self.deny.push("all".to_owned());
+                // Files for several versions of Apache say it twice.
+                if !self.deny.iter().any(|known| known == "all") {
+                    self.deny.push("all".to_owned());
+                }
                 Fate::Carried
             }
             ("require", ["ip", rest @ ..]) | ("allow", ["from", rest @ ..]) if rest != ["all"] => {

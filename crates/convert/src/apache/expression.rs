@@ -44,11 +44,7 @@ fn condition_of(section: &Directive, block: &[Directive]) -> Option<String> {
     let before = block
         .get(at.checked_sub(1)?)
         .filter(|one| one.name.eq_ignore_ascii_case("<if"))?;
-    let condition = condition::of_expression(&before.args.join(" "))?;
-    Some(match condition.strip_prefix("not ") {
-        Some(bare) => bare.to_owned(),
-        None => format!("not {condition}"),
-    })
+    condition::of_expression(&before.args.join(" ")).map(|condition| format!("not {condition}"))
 }
 
 /// The line of `Header set` with a fixed value, and whether errors have it, too.

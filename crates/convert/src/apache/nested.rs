@@ -7,9 +7,9 @@ use super::{access, parse};
 use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::files::{Files, Text};
+use crate::files::{Files, Nested, Text};
 use crate::model::Site;
-use crate::pattern::pattern;
+use crate::pattern::{overlaps, pattern};
 use crate::report::{At, Report};
 
 /// What reports call the files about which only the search itself says something.
@@ -28,6 +28,19 @@ const OF_SERVER: [&str; 10] = [
     "loadmodule",
     "proxypass",
 ];
+
+/// What files of folders include: nothing. Apache allows no `Include` there, and who writes one may name no other file of this machine.
+struct NoIncludes;
+
+impl Files for NoIncludes {
+    fn read(&self, _: &str) -> Result<Vec<Text>, String> {
+        Err("Apache allows no `Include` in a `.htaccess`".to_owned())
+    }
+
+    fn nested(&self, _: &str) -> Nested {
+        Nested::default()
+    }
+}
 
 /// Whether a directive makes a file without virtual hosts a part of the server's configuration. There, `AllowOverride` says whether Apache
 /// reads files in folders.
@@ -59,39 +72,39 @@ pub(super) fn read(
         cx.report.add(&at, OTHERS, Fate::open(why));
     }
     for (folder, file) in &found.files {
-        // That of the root may be the one that is converted, under another name.
-        if !folder.is_empty() || file.text != main.text {
-            read_one(folder, file, files, site, wishes, cx);
+        match folder.as_str() {
+            // It is the one that is converted, perhaps under another name.
+            "" if file.text == main.text => {}
+            "" => {
+                let why = "it may limit access, and it is not the file that is converted";
+                note_open(folder, file, 0, why, cx.report);
+            }
+            folder => read_one(folder, file, site, wishes, cx),
         }
     }
 }
 
-/// Reads the file of a folder: lines that admit or refuse all clients become rules for its paths.
-fn read_one(
-    folder: &str,
-    file: &Text,
-    files: &dyn Files,
-    site: &mut Site,
-    wishes: &mut Wishes,
-    cx: &mut Context<'_>,
-) {
-    let open = |line: usize, why: &str, report: &mut Report| {
-        let at = At {
-            file: file.name.as_str().into(),
-            line,
-        };
-        let why = format!("{why}; write access rules for `{folder}/`");
-        report.add(&at, &format!("`.htaccess` of `{folder}/`"), Fate::open(why));
+/// Reports a file of which the result has nothing.
+fn note_open(folder: &str, file: &Text, line: usize, why: &str, report: &mut Report) {
+    let at = At {
+        file: file.name.as_str().into(),
+        line,
     };
+    let why = format!("{why}; write access rules for `{folder}/`");
+    report.add(&at, &format!("`.htaccess` of `{folder}/`"), Fate::open(why));
+}
+
+/// Reads the file of a folder: lines that admit or refuse all clients become rules for its paths.
+fn read_one(folder: &str, file: &Text, site: &mut Site, wishes: &mut Wishes, cx: &mut Context<'_>) {
     let mut reading = Report::default();
-    let tree = match parse::parse(file, files, &mut reading) {
+    let tree = match parse::parse(file, &NoIncludes, &mut reading) {
         Ok(tree) => tree,
-        Err(wrong) => return open(wrong.line, &wrong.why, cx.report),
+        Err(wrong) => return note_open(folder, file, wrong.line, &wrong.why, cx.report),
     };
     let first = tree.first().map_or(0, |one| one.at.line);
     let Some(path) = pattern(&format!("{folder}/*")) else {
         let why = "it may limit access, and Weir has no pattern for the paths of its folder";
-        return open(first, why, cx.report);
+        return note_open(folder, file, first, why, cx.report);
     };
     let is_closed = refuses(&tree);
     let is_listed = site.listing == Some(true);
@@ -100,7 +113,7 @@ fn read_one(
     if !others.is_empty() && !is_closed {
         let why =
             "it may limit access, and the converter carries only files that admit or refuse all clients";
-        return open(first, why, cx.report);
+        return note_open(folder, file, first, why, cx.report);
     }
     cx.report.add_readings(vec![reading], site::OUTSIDE);
     for one in &others {
@@ -115,7 +128,26 @@ fn read_one(
         users: None,
         realm: None,
     };
+    let before = site.access.len();
     site::read(&plain, &inside, site, wishes, cx);
+    let (known, added) = site.access.split_at(before);
+    let refusals = added.iter().filter(|rule| rule.is_for_nobody());
+    let lifting = refusals.filter_map(|refusal| known.iter().find(|rule| lifts(rule, refusal)));
+    for rule in lifting {
+        let why = format!(
+            "`<Files>` of the root admits clients to `{}` here, too: Apache refuses them, because `Require` and `Allow` do not replace each other",
+            rule.path
+        );
+        note_open(folder, file, first, &why, cx.report);
+    }
+}
+
+/// Whether a rule of `<Files>`, which comes first in the result, admits clients whom Apache refuses because of this rule: that of a folder
+/// says what the other one does not replace.
+fn lifts(rule: &Access, refusal: &Access) -> bool {
+    let is_kept = (refusal.parts.0 && !rule.parts.0) || (refusal.parts.1 && !rule.parts.1);
+    let is_admission = rule.rank.0 == Access::FILES && !rule.is_for_nobody();
+    is_kept && is_admission && overlaps(&rule.path, &refusal.path)
 }
 
 /// Whether the directives of a file refuse all clients: sections in it may only admit some of them.
@@ -234,6 +266,7 @@ mod tests {
             "Require all denied\n",
             "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n",
             "Order deny,allow\nDeny from all\n",
+            "Order deny,allow\nDeny from all\nRequire all denied\n",
             "Order Allow,Deny\nDeny from All\nSatisfy All\nIndexIgnore *\nOptions -Indexes\n",
             "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n\
              <IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>\n",
@@ -252,11 +285,53 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_a_folder_includes_no_others() {
+        let found = with(&[("/data", "Require all denied\nInclude /etc/passwd\n")]);
+        assert_eq!(rules(&found), [("/data/*", true)], "{}", found.toml);
+        assert_eq!(open(&found), ["/srv/data/.htaccess"], "{:?}", found.report);
+    }
+
+    #[test]
     fn a_deeper_folder_replaces_what_the_one_around_says() {
         let (refused, admitted) = ("Require all denied\n", "Require all granted\n");
         let found = with(&[("/a", refused), ("/a/pub", admitted), ("/a/pub/in", refused)]);
         let expected = [("/a/pub/in/*", true), ("/a/pub/*", false), ("/a/*", true)];
         assert_eq!(rules(&found), expected, "{}", found.toml);
+    }
+
+    #[test]
+    fn allow_in_a_folder_lifts_no_group_of_require_around_it() {
+        let main = "<RequireAll>\nRequire ip 10.0.0.0/8\nRequire valid-user\n</RequireAll>\n";
+        for (text, is_refused) in [
+            ("Order allow,deny\nAllow from all\n", true),
+            ("Require all granted\n", false),
+        ] {
+            let root = Root {
+                files: &[("/pub", text)],
+                lost: &[],
+            };
+            let found = of_root(main, &root, Some("/srv"));
+            let expected = [("/pub/*", is_refused), ("/*", true)];
+            assert_eq!(rules(&found), expected, "{text}: {}", found.toml);
+        }
+    }
+
+    #[test]
+    fn a_section_of_files_that_admits_clients_of_a_closed_folder_is_named() {
+        let main = "<Files \"*.css\">\nAllow from all\n</Files>\n";
+        for (text, is_open) in [
+            ("Require all denied\n", true),
+            ("Require all granted\n", false),
+            // In Apache, too, the section replaces it.
+            ("Deny from all\n", false),
+        ] {
+            let root = Root {
+                files: &[("/data", text)],
+                lost: &[],
+            };
+            let found = of_root(main, &root, Some("/srv"));
+            assert_eq!(!open(&found).is_empty(), is_open, "{text}: {:?}", found.report);
+        }
     }
 
     #[test]
@@ -322,8 +397,15 @@ mod tests {
     fn the_converted_file_is_not_one_of_a_folder() {
         assert!(open(&with(&[("", MAIN)])).is_empty());
         // The root has another one than the file that is converted.
-        let found = with(&[("", "Require ip 10.0.0.0/8\n")]);
-        assert_eq!(open(&found), ["/srv/.htaccess"], "{:?}", found.report);
+        for text in [
+            "Require ip 10.0.0.0/8\n",
+            "Require all granted\n",
+            "Require all denied\n",
+        ] {
+            let found = with(&[("", text)]);
+            assert_eq!(open(&found), ["/srv/.htaccess"], "{text}: {:?}", found.report);
+            assert!(rules(&found).is_empty(), "{text}: {}", found.toml);
+        }
     }
 
     #[test]

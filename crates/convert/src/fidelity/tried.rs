@@ -79,12 +79,14 @@ fn a_page_of_errors_is_for_the_statuses_of_its_matcher() {
         let word = if pages.is_empty() { "missing" } else { "carried" };
         check_fates(&found, &[(4, word, ""), (5, word, "")]);
     }
-    // Of a block for some statuses, those of both.
-    let text = "http://a.test {\nroot * /srv\nfile_server\nhandle_errors 5xx {\n@some `{err.status_code} in [404, 503]`\n\
-                rewrite @some /busy.html\nfile_server\n}\n}\n";
+    // Of a block for some statuses, those of both. A line for all of them is the last, wherever it is.
+    let text = "http://a.test {\nroot * /srv\nfile_server\nhandle_errors 404 5xx {\nrewrite * /error.html\n\
+                @some `{err.status_code} in [403, 404, 503]`\nrewrite @some /busy.html\nfile_server\n}\n}\n";
     let found = converted(Dialect::Caddy, text);
+    let pages =
+        "[error-pages]\n\"404\" = \"/busy.html\"\n\"503\" = \"/busy.html\"\n\"5xx\" = \"/error.html\"\n";
     assert!(
-        found.toml.contains("[error-pages]\n\"503\" = \"/busy.html\"\n") && !found.toml.contains("\"404\""),
+        found.toml.contains(pages) && !found.toml.contains("\"403\""),
         "{}",
         found.toml
     );

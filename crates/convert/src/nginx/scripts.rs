@@ -78,8 +78,8 @@ pub(super) fn of_fastcgi(directive: &Directive, rule: &mut Proxy) -> Option<Fate
             rule.params.push((name.to_owned(), value.to_owned()));
             Fate::Carried
         }
-        "fastcgi_param" if value.contains('$') => {
-            Fate::missing("Weir has no variables: parameters are fixed texts")
+        "fastcgi_param" if value.contains(['$', '{']) => {
+            Fate::missing("Weir has no variables: parameters are fixed texts without `$` and `{`")
         }
         "fastcgi_param" => Fate::missing(
             "names of parameters in Weir have letters, digits and underscores, and are none of those that Weir sets",

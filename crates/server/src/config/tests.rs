@@ -541,7 +541,7 @@ fn scripts_are_no_files_to_try() {
         (
             "/remote/*",
             "/remote.php",
-            "for `/remote/*` with `front = \"/remote.php\"`",
+            "set `front = \"/remote.php\"` in `[proxy.fastcgi]` of a `[[proxy]]` rule for `/remote/*`",
         ),
         ("*", "$path.php", "under its own path"),
         ("/old/*", "/new/*.php", "under its own path"),

@@ -209,8 +209,8 @@ pub(super) fn validate_scripts(rules: &[TryFiles], scripts: &[FastCgi]) -> Resul
             }
             let remedy = match file {
                 Tried::File(script) => format!(
-                    "remove it, and write a rule `[[proxy]]` for `{path}` with `front = \"{script}\"` in `[proxy.fastcgi]` before \
-                     the rules for wider paths"
+                    "remove it, and set `front = \"{script}\"` in `[proxy.fastcgi]` of a `[[proxy]]` rule for `{path}`, before \
+                     rules for wider paths"
                 ),
                 Tried::Path(_) | Tried::Star(..) => {
                     "remove it: a script answers under its own path, and `front` of `[proxy.fastcgi]` for paths without a file"

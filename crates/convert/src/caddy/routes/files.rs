@@ -364,7 +364,11 @@ impl Routes<'_> {
             false => directive.args.clone(),
         };
         let mut pages: Vec<(String, &str)> = Vec::new();
-        for rewrite in directive.inner().iter().filter(|one| one.name == "rewrite") {
+        let rewrites = directive.inner().iter().filter(|one| one.name == "rewrite");
+        let mut rewrites: Vec<&Directive> = rewrites.collect();
+        // Caddy sorts them: those for all errors are the last.
+        rewrites.sort_by_key(|one| one.args.len() < 2 || one.arg(0) == "*");
+        for rewrite in rewrites {
             let (statuses, page) = match rewrite.args.as_slice() {
                 [page] => (of_block.clone(), page),
                 [all, page] if all == "*" => (of_block.clone(), page),
