@@ -16,6 +16,12 @@ const EXCEPT_MAX: usize = 1000;
 /// Most mounts of all sites together.
 pub(crate) const MOUNTS_MAX: usize = 100;
 
+/// Most access rules of a site.
+pub(crate) const ACCESS_MAX: usize = 1000;
+
+/// Most limits of a site.
+pub(crate) const LIMITS_MAX: usize = 100;
+
 /// Most files that a rule of Weir tries.
 pub(crate) const TRIED_MAX: usize = 8;
 

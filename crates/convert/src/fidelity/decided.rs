@@ -5,15 +5,17 @@ use super::{check_fates, converted, rule, site, tables};
 use crate::pattern::matches;
 use crate::{Conversion, Dialect};
 
-/// What the first access rule that covers a path says.
+/// What the first access rule that covers a path, or a path above it, says.
 pub(super) fn decision(found: &Conversion, path: &str) -> String {
     let rules = tables(site(found, None), "access");
+    let slashes = path.match_indices('/');
+    let mut all: Vec<&str> = slashes.flat_map(|(at, _)| [&path[..at], &path[..=at]]).collect();
+    all.push(path);
     let said = rules.iter().find_map(|rule| {
         let (pattern, rest) = rule.strip_prefix("path = \"")?.split_once('"')?;
-        let covers = matches(pattern, path)
-            || (!pattern.contains('*') && path.starts_with(&format!("{}/", pattern.trim_end_matches('/'))))
-            || pattern.strip_suffix("/*") == Some(path);
-        covers.then(|| rest.trim_start_matches("; ").to_owned())
+        let covers = |path: &&str| matches(pattern, path) || pattern.strip_suffix("/*") == Some(*path);
+        let covered = all.iter().any(covers);
+        covered.then(|| rest.trim_start_matches("; ").to_owned())
     });
     said.unwrap_or_default()
 }
@@ -445,8 +447,180 @@ fn a_named_location_that_asks_for_a_password_is_not_opened_by_the_one_before() {
 }
 
 #[test]
+fn a_named_location_asks_for_more_than_a_wider_one() {
+    let found = nginx(
+        "location / { auth_basic x; auth_basic_user_file /u; }\nlocation ~ ^/app/ { try_files $uri @app; }\n\
+         location @app { allow 10.0.0.0/8; deny all; proxy_pass http://app:80; }",
+    );
+    let both = decision(&found, "/app/x");
+    assert!(
+        both.contains("htpasswd") && both.contains("10.0.0.0/8"),
+        "{both} {}",
+        found.toml
+    );
+    assert!(decision(&found, "/a").contains("htpasswd"), "{}", found.toml);
+    // No client asks for a named location, so `internal` says nothing there.
+    let found = nginx(
+        "location / { try_files $uri @app; }\nlocation @app { internal; proxy_pass http://app:80; }\n\
+         location @other { internal; }",
+    );
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(
+        &found,
+        &[
+            (3, "unneeded", "a named location"),
+            (4, "unneeded", "a named location"),
+        ],
+    );
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+}
+
+#[test]
+fn an_upstream_leaves_out_what_an_expression_answers() {
+    let found = nginx(
+        "location /admin/ { auth_basic x; auth_basic_user_file /u; proxy_pass http://app:80; }\n\
+         location ~* \\.(css|js)$ { allow all; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    assert!(
+        proxies[0].starts_with("path = \"/admin/*\"; except = [\"/admin/*.css\", \"/admin/*.js\"]"),
+        "{proxies:?}"
+    );
+}
+
+#[test]
+fn an_expression_opens_no_folder_of_a_weaker_location() {
+    let found = nginx("location /files/ { internal; alias /data/; }\nlocation ~ \\.jpg$ { allow all; }");
+    assert_eq!(
+        decision(&found, "/files/a.jpg"),
+        "deny = [\"all\"]",
+        "{}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/a.jpg"), "allow = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(3, "changed", "in the folder of another one")]);
+    // An upstream answers the paths, and not the folder.
+    let found = nginx(
+        "location /files/ { internal; alias /data/; }\n\
+         location ~ \\.jpg$ { allow all; proxy_pass http://app:80; }",
+    );
+    assert_eq!(
+        decision(&found, "/files/a.jpg"),
+        "allow = [\"all\"]",
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn a_rule_for_names_is_none_for_paths_below_them() {
+    let found = nginx(
+        "auth_basic x; auth_basic_user_file /u;\nlocation / { proxy_pass http://app:80; }\n\
+         location ~ \\.pdf$ { auth_basic off; proxy_pass http://app:80; }\n\
+         location ~ \\.sql$ { deny all; }\nlocation /private/ { deny all; }",
+    );
+    assert_eq!(
+        decision(&found, "/a/x.pdf"),
+        "allow = [\"all\"]",
+        "{}",
+        found.toml
+    );
+    for path in ["/x.pdf/", "/x.pdf/y", "/a/x.pdf/y/z"] {
+        assert!(
+            decision(&found, path).contains("htpasswd"),
+            "{path}: {}",
+            found.toml
+        );
+    }
+    for path in ["/private/x.pdf/y", "/x.pdf/y.sql"] {
+        let refused = decision(&found, path);
+        assert!(refused.starts_with("deny = [\"all\"]"), "{path}: {}", found.toml);
+    }
+    // Many refusals become one.
+    let many: String = (0..9)
+        .map(|at| format!("location /{at}/ {{ deny all; }}\n"))
+        .collect();
+    let found = nginx(&format!("location ~ \\.pdf$ {{ allow all; }}\n{many}"));
+    assert_eq!(tables(site(&found, None), "access").len(), 11, "{}", found.toml);
+    assert_eq!(
+        decision(&found, "/8/x.pdf/y"),
+        "deny = [\"all\"]",
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
+fn a_rule_for_the_start_page_is_not_one_for_all_paths() {
+    for inner in ["uwsgi_pass 127.0.0.1:9;", "if ($http_x) { return 403; }"] {
+        let found = nginx(&format!(
+            "location = / {{ {inner} }}\nlocation /a/ {{ allow 10.0.0.0/8; deny all; }}"
+        ));
+        assert_eq!(decision(&found, "/b"), "", "{inner}: {}", found.toml);
+        assert_eq!(
+            decision(&found, "/a/x"),
+            "allow = [\"10.0.0.0/8\"]",
+            "{inner}: {}",
+            found.toml
+        );
+        check_fates(&found, &[(2, "open", "none for `/` alone")]);
+    }
+}
+
+#[test]
+fn names_that_begin_with_a_dot_decide_about_no_order() {
+    let found = nginx(
+        "location ~ /\\.git { deny all; }\nlocation ^~ /a/ { allow all; }\nlocation /a/in/ { deny all; }",
+    );
+    assert_eq!(decision(&found, "/a/in/x"), "deny = [\"all\"]", "{}", found.toml);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+}
+
+#[test]
+fn lists_are_no_longer_than_weir_accepts() {
+    let text = |locations: &str| {
+        format!(
+            "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;\nserver {{ listen 80; root /srv;\n{locations}}}\n"
+        )
+    };
+    let limits = |count: usize| -> String {
+        (0..count)
+            .map(|at| format!("location /{at}/ {{ limit_req zone=a; }}\n"))
+            .collect()
+    };
+    let found = converted(Dialect::Nginx, &text(&limits(100)));
+    assert_eq!(found.report.count("missing"), 0, "{:?}", found.report);
+    let found = converted(Dialect::Nginx, &text(&limits(101)));
+    assert_eq!(tables(site(&found, None), "limit").len(), 100, "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "at most 100 limits")]);
+    // Each expression has 64 patterns.
+    let refused = |count: usize| -> String {
+        let names = "(a|b)".repeat(6);
+        (0..count)
+            .map(|at| format!("location ~ ^/{at}{names}$ {{ deny all; }}\n"))
+            .collect()
+    };
+    let found = nginx(&refused(15));
+    assert_eq!(tables(site(&found, None), "access").len(), 960, "{}", found.toml);
+    let found = nginx(&refused(16));
+    assert_eq!(
+        tables(site(&found, None), "access"),
+        ["path = \"/*\"; deny = [\"all\"]"],
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(1, "missing", "the result denies all paths")]);
+}
+
+#[test]
 fn nothing_is_sent_in_place_of_what_is_lost() {
-    for lost in ["return 200 ok;", "content_by_lua_file x.lua;"] {
+    for lost in [
+        "return 200 ok;",
+        "content_by_lua_file x.lua;",
+        "alias /data/$http_x/;",
+        "alias /data;",
+        "root $x;",
+    ] {
         let found = nginx(&format!("location / {{ deny all; }}\nlocation /x/ {{ {lost} }}"));
         assert_eq!(
             decision(&found, "/x/a"),

@@ -302,7 +302,8 @@ fn an_expression_in_a_location_is_for_its_paths_alone() {
     let found = converted(Dialect::Nginx, text);
     let top = site(&found, None);
     let open = tables(top, "access");
-    assert!(open[0].starts_with("path = \"/pub/*.txt\"; allow"), "{open:?}");
+    assert!(open[0].starts_with("path = \"/pub/*.txt/\"; deny"), "{open:?}");
+    assert!(open[1].starts_with("path = \"/pub/*.txt\"; allow"), "{open:?}");
     assert!(!found.toml.contains("path = \"*.txt\""), "{}", found.toml);
     assert!(!found.toml.contains("path = \"*.js\""), "{}", found.toml);
     assert!(!rule(top, "header-rule", "/up/*.js").is_empty(), "{}", found.toml);

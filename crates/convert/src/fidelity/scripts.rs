@@ -1,6 +1,7 @@
 //! Tests about scripts of PHP: their application and front controller, and what happens to those without one.
 
-use super::{Lost, converted, fates, rule, site};
+use super::decided::nginx;
+use super::{Lost, check_fates, converted, fates, rule, site, tables};
 use crate::{Conversion, Dialect, Fate, Text, convert};
 
 /// The lines of the rule for scripts, with the tables behind it.
@@ -297,4 +298,94 @@ fn the_index_of_an_exact_location_is_a_script() {
         let passed = rule(site(&found, None), "proxy", "/*");
         assert!(passed.contains(&except), "{}", found.toml);
     }
+}
+
+/// The front controller of a site, and its application.
+const FRONT: &str = "location / { try_files $uri $uri/ /index.php?$args; }\n";
+const PASS: &str = "fastcgi_pass 127.0.0.1:9000;";
+
+#[test]
+fn the_front_controller_answers_nobody_whom_its_script_refuses() {
+    let found = nginx(&format!(
+        "auth_basic x; auth_basic_user_file /u;\n{FRONT}location ~ \\.php$ {{ {PASS} }}\n\
+         location ~ \\.(css|js)$ {{ auth_basic off; }}\nlocation /pub/ {{ auth_basic off; }}"
+    ));
+    let passed = scripts(&found);
+    assert!(
+        passed.contains("except = [\"*.css\", \"*.js\", \"/pub/*\"]") && passed.contains("front = "),
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(1, "changed", "the application gets no paths of")]);
+    // One name, and the paths below it.
+    let found = nginx(&format!(
+        "deny 192.0.2.1;\n{FRONT}location ~ \\.php$ {{ {PASS} }}\nlocation = /a {{ allow all; }}"
+    ));
+    assert!(
+        scripts(&found).contains("except = [\"/a\", \"/a/*\"]"),
+        "{}",
+        found.toml
+    );
+    // All paths lead to it.
+    for scripts_of in [
+        format!("location ~ \\.php$ {{ allow 10.0.0.0/8; deny all; {PASS} }}"),
+        format!("location ~ \\.php$ {{ {PASS} }}\nlocation = /index.php {{ {PASS} }}"),
+    ] {
+        let found = nginx(&format!("{FRONT}{scripts_of}"));
+        assert!(!scripts(&found).contains("front = "), "{}", found.toml);
+        check_fates(&found, &[(1, "missing", "asks for more at `/index.php`")]);
+    }
+    // Clients cannot ask for it, and paths without a file lead there.
+    for scripts_of in [
+        format!("location ~ \\.php$ {{ {PASS} }}"),
+        format!("location ~ \\.php$ {{ internal; {PASS} }}"),
+    ] {
+        let found = nginx(&format!("{FRONT}{scripts_of}"));
+        assert!(scripts(&found).contains("front = "), "{}", found.toml);
+    }
+}
+
+#[test]
+fn a_page_for_all_paths_is_sent_to_nobody_whom_its_rule_refuses() {
+    for (says, is_kept) in [
+        ("allow 10.0.0.0/8; deny all;", false),
+        ("internal;", true),
+        ("expires 1d;", true),
+    ] {
+        let found = nginx(&format!(
+            "location / {{ try_files $uri /index.html; }}\nlocation = /index.html {{ {says} }}"
+        ));
+        assert_eq!(
+            found.toml.contains("spa-fallback = "),
+            is_kept,
+            "{says}: {}",
+            found.toml
+        );
+        if !is_kept {
+            check_fates(&found, &[(1, "missing", "`spa-fallback` of Weir sends it")]);
+        }
+    }
+}
+
+#[test]
+fn scripts_come_behind_other_upstreams() {
+    let proxies = |locations: &str| {
+        let found = nginx(&format!(
+            "{locations}location ~ \\.php$ {{ {PASS} }}\nlocation /api/ {{ proxy_pass http://app:80; }}"
+        ));
+        tables(site(&found, None), "proxy")
+    };
+    let found = proxies(FRONT);
+    assert!(
+        found[0].starts_with("path = \"/api/*\"; except = [\"/api/*.php\"]; upstreams = [\"http://")
+            && found[1].starts_with("path = \"/*\"; upstreams = [\"fastcgi://"),
+        "{found:?}"
+    );
+    // Another upstream is for all paths.
+    let found = proxies("location / { proxy_pass http://app:80; }\n");
+    assert!(
+        found[0].starts_with("path = \"*.php\"; upstreams = [\"fastcgi://"),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 3, "{found:?}");
 }

@@ -698,6 +698,21 @@ fn nobody_gets_files_in_place_of_a_lost_location_or_section() {
     let found = nginx("location ~ ^/api/\\d+/ { proxy_pass http://app:80; }");
     assert_eq!(decision(&found, "/api/1/x"), "deny = [\"all\"]", "{}", found.toml);
     check_fates(&found, &[(2, "missing", "the result denies `/api/*`")]);
+    // Those that may be anywhere are sent, unless another upstream is for all paths.
+    for (lost, other, word) in [
+        ("uwsgi_pass 127.0.0.1:9;", "expires 1d;", "open"),
+        ("content_by_lua_file x.lua;", "expires 1d;", "open"),
+        ("proxy_pass http://a:80;", "proxy_pass http://app:80;", "missing"),
+    ] {
+        let found = nginx(&format!(
+            "location ~ ^/(?!static) {{ {lost} }}\nlocation / {{ {other} }}"
+        ));
+        check_fates(&found, &[(2, word, "no path pattern")]);
+        let is_open = found.report.count("open") > 0;
+        assert_eq!(is_open, word == "open", "{lost}: {:?}", found.report);
+    }
+    let found = nginx("disable_symlinks on;");
+    check_fates(&found, &[(2, "open", "`symlinks = false`")]);
     let found = apache("<FilesMatch \"\\.php\\d?$\">\nSetHandler application/x-httpd-php\n</FilesMatch>");
     assert_eq!(decision(&found, "/a/x.php"), "deny = [\"all\"]", "{}", found.toml);
     check_fates(&found, &[(5, "missing", "the result denies `*.php`")]);

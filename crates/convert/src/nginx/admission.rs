@@ -37,7 +37,14 @@ struct Ruled {
     /// Whether it admits clients whom the level around all locations that are compared refuses.
     admits_more: bool,
     depth: Depth,
+    /// Whom it admits, for any path.
+    rule: Access,
+    /// Whether its files are in a folder of its own, or in that of a location around it.
+    has_folder: bool,
 }
+
+/// What weaker locations do to one: their access rules, the paths of expressions that are stronger, and those of other folders.
+type Weaker = (Behind, Vec<(String, bool)>, Vec<String>);
 
 /// The paths of a location: those of its patterns in the paths of the location around it.
 pub(super) fn placed(location: &Directive, outer: &[String]) -> Place {
@@ -59,17 +66,19 @@ pub(super) fn note_weaker(places: &mut [(&Directive, Place)], block: &[Directive
         .map(|(location, place)| {
             let mut found = Vec::new();
             let top = (*location, place, Depth::Beside);
-            gather(top, block, (around, around), false, &mut found);
+            gather(top, block, (around, around), (false, false), &mut found);
             found
         })
         .collect();
-    let weaker: Vec<(Behind, Vec<(String, bool)>)> = places
+    let weaker: Vec<Weaker> = places
         .iter()
         .enumerate()
         .map(|(at, (location, place))| {
             let region = region(location, place);
             let mut behind = Behind::Nothing;
             let mut overlapped: Vec<(String, bool)> = Vec::new();
+            let mut elsewhere: Vec<String> = Vec::new();
+            let admitted = said(location, block, around).over(around).rule("/*");
             let others = places.iter().zip(&ruled).skip(at + 1);
             for ((_, other), one) in others.flat_map(|(other, all)| all.iter().map(move |one| (other, one))) {
                 if place.is_expression() && other.is_plain() && one.depth == Depth::InsideFirst {
@@ -79,6 +88,14 @@ pub(super) fn note_weaker(places: &mut [(&Directive, Place)], block: &[Directive
                         }
                     }
                     continue;
+                }
+                let is_narrower = one.decides && !admitted.satisfies(&one.rule);
+                if place.is_expression() && other.is_plain() && one.has_folder && is_narrower {
+                    for path in meet_all(&place.patterns, &one.patterns) {
+                        if !elsewhere.contains(&path) {
+                            elsewhere.push(path);
+                        }
+                    }
                 }
                 let meets = |path: &String| one.patterns.iter().any(|other| overlaps(path, other));
                 if !one.decides || !region.iter().any(meets) {
@@ -90,34 +107,50 @@ pub(super) fn note_weaker(places: &mut [(&Directive, Place)], block: &[Directive
                     Depth::Inside | Depth::InsideFirst => Behind::Limits,
                 });
             }
-            (behind, overlapped)
+            if location.inner().iter().any(answers_without_files) {
+                elsewhere.clear();
+            }
+            (behind, overlapped, elsewhere)
         })
         .collect();
-    for ((_, place), (behind, overlapped)) in places.iter_mut().zip(weaker) {
+    for ((_, place), (behind, overlapped, elsewhere)) in places.iter_mut().zip(weaker) {
         place.behind = behind;
         place.overlapped.extend(overlapped);
+        place.elsewhere = elsewhere;
     }
 }
 
+/// Whether a directive answers the requests of a location with something else than files.
+fn answers_without_files(directive: &Directive) -> bool {
+    directive.name == "return" || directive.name.ends_with("_pass")
+}
+
 /// Adds a location and those in it. `around` is the level around it, `outer` the one around the locations that are compared.
-/// `decides`: whether a location around it decides about clients.
+/// `decides`: whether a location around it decides about clients; `has_folder`: whether one has a folder of its own.
 fn gather(
     (location, place, depth): (&Directive, &Place, Depth),
     siblings: &[Directive],
     (around, outer): (&access::Access, &access::Access),
-    decides: bool,
+    (decides, has_folder): (bool, bool),
     found: &mut Vec<Ruled>,
 ) {
     let said = said(location, siblings, around);
     let mut inside = said.over(around);
     inside.know_servers(&said);
     let decides = decides || speaks(location);
+    let is_folder = |one: &Directive| matches!(one.name.as_str(), "root" | "alias");
+    let has_folder = has_folder || location.inner().iter().any(is_folder);
     let admits = |path: &String| !inside.rule(path).satisfies(&outer.rule(path));
     found.push(Ruled {
         patterns: place.patterns.clone(),
         decides,
         admits_more: place.patterns.iter().any(admits),
         depth,
+        rule: match closed::refuses(location) {
+            true => Access::nobody("/*"),
+            false => inside.rule("/*"),
+        },
+        has_folder,
     });
     for one in location.inner().iter().filter(|one| one.name == "location") {
         let inner = placed(one, &place.patterns);
@@ -130,7 +163,7 @@ fn gather(
             (one, &inner, depth),
             location.inner(),
             (&inside, outer),
-            decides,
+            (decides, has_folder),
             found,
         );
     }
@@ -175,7 +208,9 @@ fn region(location: &Directive, place: &Place) -> Vec<String> {
 pub(super) fn precede_shorter(places: &mut [(&Directive, Place)]) {
     let preferred = places.iter().filter(|(_, place)| place.is_preferred());
     let preferred: Vec<String> = preferred.flat_map(|(_, place)| place.patterns.clone()).collect();
-    let expressions = places.iter().filter(|(_, place)| place.is_expression());
+    // Weir hides names that begin with a dot, whatever comes first.
+    let is_seen = |place: &Place| place.is_expression() && !place.is_hidden;
+    let expressions = places.iter().filter(|(_, place)| is_seen(place));
     let expressions: Vec<(Vec<String>, bool)> = expressions
         .map(|(directive, place)| (place.patterns.clone(), speaks(directive) || passes_on(directive)))
         .collect();
@@ -216,7 +251,7 @@ pub(super) fn speaks(location: &Directive) -> bool {
 }
 
 /// Whether a location says something about access itself.
-fn says_access(location: &Directive) -> bool {
+pub(super) fn says_access(location: &Directive) -> bool {
     let mut said = Level::default();
     for directive in location.inner() {
         said.access.read(directive);
@@ -242,16 +277,36 @@ pub(super) fn admit(
     let is_said = said.access.is_said() || (inherits && is_met);
     if place.is_for_missing && (said.access.is_said() || around.access.is_said()) {
         // nginx asks again; Weir has one rule for files and for what answers without one.
+        let mut is_changed = false;
         for rule in rules {
-            match site.access.iter_mut().find(|known| known.path == rule.path) {
-                Some(known) => {
-                    *known = known.and(&rule).unwrap_or_else(|_| Access::nobody(&rule.path));
-                    let why = "files of these paths ask for the same";
-                    report.add(&block.at, &block.shown(), Fate::changed(why));
+            // A rule for `/` has no place in the result.
+            let decides = |known: &Access| known.path != "/" && known.applies_to(&rule.path);
+            let first = site.access.iter().position(decides);
+            let Some(at) = first else {
+                if said.access.is_said() {
+                    site.access.push(rule);
                 }
-                None if said.access.is_said() => site.access.push(rule),
-                None => {}
+                continue;
+            };
+            let known = &site.access[at];
+            if known.satisfies(&rule) {
+                continue;
             }
+            let is_same = known.path == rule.path;
+            let of_paths = Access {
+                path: rule.path.clone(),
+                ..known.clone()
+            };
+            let both = of_paths.and(&rule).unwrap_or_else(|_| Access::nobody(&rule.path));
+            match is_same {
+                true => site.access[at] = both,
+                false => site.access.insert(at, both),
+            }
+            is_changed = true;
+        }
+        if is_changed {
+            let why = "files of these paths ask for the same";
+            report.add(&block.at, &block.shown(), Fate::changed(why));
         }
         return;
     }
@@ -301,7 +356,7 @@ pub(super) fn admit(
         let is_exact = place.prefix.is_some()
             && !place.is_before_longer
             && place.patterns.iter().all(|path| !path.ends_with('/'));
-        match is_exact && is_answered(block) {
+        match is_exact && is_answered(block, place) {
             true => {
                 site.access.extend(of_expressions(block, place, around, report));
                 site.access
@@ -337,6 +392,14 @@ fn of_expressions(block: &Directive, place: &Place, around: &Level, report: &mut
             rules.push(around.access.rule(path));
         }
     }
+    if !place.elsewhere.is_empty() {
+        let why = format!(
+            "nginx looks for `{}` in the root around this location, and Weir in the folder of another one; the result denies these",
+            place.elsewhere.join("`, `")
+        );
+        report.add(&block.at, &block.shown(), Fate::changed(why));
+        rules.extend(place.elsewhere.iter().map(|path| Access::nobody(path)));
+    }
     if !refused.is_empty() {
         let why = format!(
             "in nginx, an expression decides about `{}`; the result denies these",
@@ -349,8 +412,12 @@ fn of_expressions(block: &Directive, place: &Place, around: &Level, report: &mut
 
 /// Whether the result answers a location with what nginx does: files, an upstream or a redirect, and not with files in place of
 /// something that is lost.
-fn is_answered(block: &Directive) -> bool {
+fn is_answered(block: &Directive, place: &Place) -> bool {
+    // A mount is for a folder.
+    let has_slash = place.prefix.as_ref().is_some_and(|prefix| prefix.ends_with('/'));
     let is_lost = |one: &Directive| match one.name.as_str() {
+        "root" | "alias" if one.arg(0).contains('$') => true,
+        "alias" => place.is_exact() || (has_slash && !one.arg(0).ends_with('/')),
         "return" => one.arg(0).starts_with('2'),
         "js_content" | "perl" | "empty_gif" | "stub_status" => true,
         name => name.contains("_by_lua"),

@@ -136,6 +136,12 @@ impl Level {
                 Ok(None) => Fate::unneeded("without `Cache-Control`, nothing is sent"),
                 Err(why) => Fate::missing(why),
             },
+            "disable_symlinks" => match arg {
+                "off" => Fate::unneeded("Weir follows links that stay in the root"),
+                _ => Fate::open(
+                    "the result follows links that stay in the root; `symlinks = false` rejects all of them",
+                ),
+            },
             "ssl_certificate" if arg.contains('$') || arg.starts_with("data:") => {
                 Fate::missing("Weir reads certificates from files")
             }

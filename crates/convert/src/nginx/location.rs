@@ -23,6 +23,12 @@ use crate::report::{At, Report};
 use crate::upstream::set;
 use crate::value::{NO_TEXT, is_program, is_site_path};
 
+/// What becomes of paths without a pattern that an upstream answers.
+const SENT: &str = "in the result, the files that the root has at these paths are sent";
+
+/// Why `internal` says nothing in a named location.
+const NOT_ASKED: &str = "no client can ask for a named location";
+
 /// What the locations of a server share.
 pub(super) struct Context<'a> {
     /// Patterns of the locations of one block that say something about access.
@@ -126,7 +132,10 @@ pub(super) fn locations(
     admission::note_weaker(&mut places, block, &around.access);
     let speak = places
         .iter()
-        .filter(|(directive, _)| admission::speaks(directive));
+        .filter(|(directive, place)| match place.is_for_missing {
+            true => admission::says_access(directive),
+            false => admission::speaks(directive),
+        });
     let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
     let tried = site.tried.iter().find(|rule| rule.path == "*").cloned();
@@ -138,20 +147,23 @@ pub(super) fn locations(
         let (before, redirects, secured) = (site.proxies.len(), site.redirects.len(), site.secured.len());
         let known = own.len();
         own.extend(location(directive, place, block, around, site, cx));
-        // The upstream of a location inside this one is not that of stronger locations beside this one.
-        let is_inside = |rule: &&mut Proxy| !place.patterns.contains(&rule.path);
-        for rule in site.proxies.iter_mut().skip(before).filter(is_inside) {
+        // The upstream of a location, or of one inside it, is not that of stronger locations beside it.
+        for rule in site.proxies.iter_mut().skip(before) {
+            let is_inside = !place.patterns.contains(&rule.path);
+            let mut lost = None;
             for path in meet_all(std::slice::from_ref(&rule.path), &own[..known]) {
                 let outcome = match path == rule.path {
-                    true => Err(format!(
+                    true if is_inside => Err(format!(
                         "the upstream also answers `{path}`, where nginx sends files"
                     )),
+                    true => Ok(()),
                     false => rule.leave_out(&path),
                 };
-                if let Err(why) = outcome {
-                    let shown = format!("upstreams in {}", directive.shown());
-                    cx.report.add(&directive.at, &shown, Fate::changed(why));
-                }
+                lost = lost.or(outcome.err());
+            }
+            if let Some(why) = lost {
+                let shown = format!("upstreams in {}", directive.shown());
+                cx.report.add(&directive.at, &shown, Fate::changed(why));
             }
         }
         if site.proxies.len() > before
@@ -258,6 +270,10 @@ fn location(
 ) -> Vec<String> {
     if place.name.is_some() {
         refuse(block, "Weir has no named locations", cx.report);
+        for one in block.inner().iter().filter(|one| one.name == "internal") {
+            cx.report
+                .replace(&one.at, &one.shown(), Fate::unneeded(NOT_ASKED));
+        }
         return Vec::new();
     }
     let mut level = around.inside(block.inner());
@@ -299,9 +315,20 @@ fn location(
             }
             let why = site.close_some(&closed::some_of(block, place), why);
             refuse(block, &why, cx.report);
-            // Files answer in place of a text.
-            for one in block.inner().iter().filter(|one| closed::is_text(one)) {
-                let fate = Fate::open(format!("{why}; {NO_TEXT}"));
+            // Files answer in place of a text or an upstream. The text of scripts is denied.
+            let has_root = site.root.is_some() || around.site.root.is_some();
+            let has_files = (has_root || block.inner().iter().any(is_root)) && !passes_all(siblings);
+            let is_about_php = block.args.iter().any(|arg| arg.contains("php"));
+            let is_denied = |one: &Directive| one.name == "fastcgi_pass" && is_about_php;
+            let passes = |one: &Directive| one.name.ends_with("_pass") && !is_denied(one);
+            for one in block.inner() {
+                let is_sent = has_files && (passes(one) || closed::runs_code(&one.name));
+                let lost = match (closed::is_text(one), is_sent) {
+                    (true, _) => NO_TEXT,
+                    (false, true) => SENT,
+                    (false, false) => continue,
+                };
+                let fate = Fate::open(format!("{why}; {lost}"));
                 cx.report.replace(&one.at, &one.shown(), fate);
             }
         }
@@ -535,6 +562,7 @@ impl<'a> Own<'a> {
                 }
                 Err(why) => Fate::missing(why),
             },
+            "internal" if self.place.is_for_missing => Fate::unneeded(NOT_ASKED),
             "internal" => {
                 for path in &self.place.patterns {
                     site.access.push(Access::refusal(path, 404));
@@ -858,6 +886,14 @@ impl<'a> Own<'a> {
             Err(why) => Fate::missing(why),
         }
     }
+}
+
+/// Whether a location of this block passes all paths on.
+fn passes_all(block: &[Directive]) -> bool {
+    let passes = |one: &Directive| one.name.ends_with("_pass");
+    let is_for_all = |one: &&Directive| one.name == "location" && Place::of(one).is_everything();
+    let mut locations = block.iter().filter(is_for_all);
+    locations.any(|one| one.inner().iter().any(passes))
 }
 
 /// Whether a location is about scripts of PHP, and what is to become of them is in a file that cannot be read.

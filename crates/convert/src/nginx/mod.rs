@@ -15,6 +15,7 @@ mod log;
 mod parse;
 mod place;
 mod plain;
+mod reach;
 mod redirect;
 mod scripts;
 mod trusted;
@@ -356,6 +357,7 @@ fn server(
     let everything = ["/*".to_owned()];
     location::locations(block.inner(), &everything, &level, &mut draft.site, &mut cx);
     location::mount_folders(&mut draft.site, &mut cx);
+    scripts::leave_upstreams(&mut draft.site);
     // A later rule of Weir replaces the lines of an earlier one.
     cx.header_rules.reverse();
     draft.site.header_rules.append(&mut cx.header_rules);
@@ -366,9 +368,13 @@ fn server(
         draft.site.access.push(level.access.rule("/*"));
     }
     location::close_scripts(block.inner(), &mut draft.site);
+    reach::leave_start(&mut draft.site, block, report);
     draft.site.fence();
+    reach::fence_names(&mut draft.site);
+    reach::keep_answers(&mut draft.site, &block.at, report);
     draft.site.limits.extend(around.limits.of("/*"));
     draft.site.limits.extend(level.limits.of("/*"));
+    reach::bound(&mut draft.site, &block.at, report);
     // nginx sends the lines of a server with redirects, too; Weir sends only those of rules with `always`.
     let site = &mut draft.site;
     if site.redirected().iter().any(|from| from == "*") {

@@ -64,6 +64,9 @@ pub(super) struct Place {
     pub(super) is_for_missing: bool,
     /// Paths of expressions, which are stronger although their rules come later, and whether they decide about clients.
     pub(super) overlapped: Vec<(String, bool)>,
+    /// Paths of an expression whose files nginx looks for in the root around, and Weir in the folder of a weaker location, which admits
+    /// fewer clients.
+    pub(super) elsewhere: Vec<String>,
     /// Whether a shorter prefix with `^~` comes first in the result, because not all expressions have patterns.
     pub(super) is_behind_shorter: bool,
     /// Whether it is such a shorter one: it admits nobody whom another location refuses.
@@ -91,6 +94,7 @@ impl Place {
             is_hidden: false,
             is_for_missing: false,
             overlapped: Vec::new(),
+            elsewhere: Vec::new(),
             is_behind_shorter: false,
             is_before_longer: false,
             behind: Behind::Nothing,

@@ -143,11 +143,6 @@ const PLAIN: &[(&str, bool, &str)] = &[
         true,
         "Weir's listings are HTML or JSON, as the client prefers",
     ),
-    (
-        "disable_symlinks",
-        false,
-        "`symlinks = false` rejects all links of a site",
-    ),
     ("uwsgi_pass scgi_pass memcached_pass", false, OTHER_PROTOCOL),
     ("map geo split_clients map_hash", false, "Weir has no variables"),
     ("set", false, "Weir has no variables"),

@@ -8,8 +8,12 @@ use crate::directive::Directive;
 use crate::fastcgi;
 use crate::fate::Fate;
 use crate::model::{Proxy, Site};
+use crate::pattern::{covers_all, meet};
 use crate::upstream::set;
 use crate::value::{is_site_path, quote, seconds};
+
+/// The pattern of scripts.
+const NAMES: &str = "*.php";
 
 /// Reads `fastcgi_pass` of a location. `said`: what its other directives say of the rule.
 pub(super) fn pass_to_fastcgi(
@@ -62,6 +66,31 @@ pub(super) fn pass_to_fastcgi(
             ))
         }
     }
+}
+
+/// Puts the rule for scripts behind those of other upstreams, which leave them out: it is for all paths, and the first rule that covers a
+/// path decides. If another one is for all paths, too, that for scripts is for their names alone.
+pub(super) fn leave_upstreams(site: &mut Site) {
+    let Some(at) = site.proxies.iter().position(|rule| rule.is_fastcgi) else {
+        return;
+    };
+    let is_for_all = |rule: &Proxy| !rule.is_fastcgi && covers_all(&rule.path);
+    if site.proxies.iter().any(is_for_all) {
+        if site.front.is_none() {
+            site.proxies[at].path = NAMES.to_owned();
+        }
+        return;
+    }
+    // nginx prefers expressions, as that of scripts, to the locations of later rules.
+    for rule in site.proxies.iter_mut().skip(at + 1) {
+        for path in meet(&rule.path, NAMES) {
+            if path != rule.path && rule.leave_out(&path).is_err() {
+                return;
+            }
+        }
+    }
+    let rule = site.proxies.remove(at);
+    site.proxies.push(rule);
 }
 
 /// Reads a setting of FastCGI into a rule; `None`: the converter does not know it.

@@ -1,0 +1,205 @@
+//! Where access rules of Weir reach further than the locations of nginx that they come from: to paths below a name, to all paths, and to
+//! the script or page that answers paths without a file. Decides what the result leaves out or adds for it, and bounds its lists.
+
+use super::place::Place;
+use crate::access::Access;
+use crate::directive::Directive;
+use crate::fate::Fate;
+use crate::model::{ACCESS_MAX, LIMITS_MAX, Site};
+use crate::pattern::{covers_all, meet, overlaps};
+use crate::report::{At, Report};
+
+/// Most rules for the paths below the names of one pattern.
+const BELOW_MAX: usize = 8;
+
+/// Most patterns of a site that have more than one such rule.
+const NAMES_MAX: usize = 32;
+
+/// Adds what later rules say about the paths below names of a pattern such as `*.css`: its rule is also for these.
+pub(super) fn fence_names(site: &mut Site) {
+    let rules = std::mem::take(&mut site.access);
+    let names = rules.iter().filter(|rule| admits_names(rule)).count();
+    let most = if names > NAMES_MAX { 0 } else { BELOW_MAX };
+    for (at, rule) in rules.iter().enumerate() {
+        if admits_names(rule) {
+            for below in below_names(rule, rules.get(at + 1..).unwrap_or_default(), most) {
+                if !site.access.contains(&below) {
+                    site.access.push(below);
+                }
+            }
+        }
+        site.access.push(rule.clone());
+    }
+}
+
+/// Whether a rule admits clients to names that end in some way.
+fn admits_names(rule: &Access) -> bool {
+    let end = rule.path.split_once('*').map_or("", |(_, end)| end);
+    !end.is_empty() && !end.ends_with('/') && !rule.is_for_nobody()
+}
+
+/// The rules for the paths below the names of a pattern: one, and at most so many for some of them. `behind`: the later rules, which are
+/// about these paths in nginx.
+fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
+    // With a slash at its end, a path covers what is below it.
+    let path = format!("{}/", rule.path);
+    let own = Access {
+        path: path.clone(),
+        ..rule.clone()
+    };
+    let (mut narrow, mut wide) = (Vec::new(), own.clone());
+    for next in behind {
+        let region = match next.path.contains('*') {
+            true => next.path.clone(),
+            false => format!("{}/*", next.path.trim_end_matches('/')),
+        };
+        let is_last = covers_all(&region);
+        let paths = match region.ends_with('*') {
+            _ if rule.satisfies(next) => Vec::new(),
+            true if !is_last => meet(&path, &region),
+            false if !overlaps(&rule.path, &region) => vec![region],
+            _ => {
+                wide = both(&wide, next);
+                Vec::new()
+            }
+        };
+        narrow.extend(paths.into_iter().map(|path| Access { path, ..next.clone() }));
+        if is_last {
+            break;
+        }
+    }
+    if narrow.len() > most {
+        wide = narrow.drain(..).fold(wide, |wide, next| both(&wide, &next));
+    }
+    if wide != own {
+        narrow.push(wide);
+    }
+    narrow
+}
+
+/// The rule for the paths of the first one whose clients satisfy both.
+fn both(rule: &Access, next: &Access) -> Access {
+    let path = rule.path.clone();
+    match next.satisfies(rule) {
+        true => Access { path, ..next.clone() },
+        false => rule.and(next).unwrap_or_else(|_| Access::nobody(&path)),
+    }
+}
+
+/// Takes out rules for `/`, which would be for all paths. `block` is the server.
+pub(super) fn leave_start(site: &mut Site, block: &Directive, report: &mut Report) {
+    let is_other = |rule: &Access| rule.path != "/";
+    if site.access.iter().chain(&site.refusals).all(is_other) {
+        return;
+    }
+    site.access.retain(is_other);
+    site.refusals.retain(is_other);
+    let is_start = |one: &&Directive| one.name == "location" && Place::of(one).patterns == ["/"];
+    let location = block.inner().iter().find(is_start).unwrap_or(block);
+    let why = "a rule of Weir for `/` is for all paths, so the result has none for `/` alone and refuses nobody there";
+    report.add(&location.at, "access to `/`", Fate::open(why));
+}
+
+/// Keeps the script and the page that answer paths without a file from clients whom their own rules refuse. nginx asks again before it
+/// sends them; in Weir, the rule of the path decides. `at` is the server.
+pub(super) fn keep_answers(site: &mut Site, at: &At, report: &mut Report) {
+    if let Some(page) = site.spa.clone()
+        && !admitting_more(site, &page).is_empty()
+    {
+        site.spa = None;
+        let why = format!(
+            "nginx asks for more at `{page}` than at other paths, and `spa-fallback` of Weir sends it by their rules: the result has none"
+        );
+        report.add(at, "page for paths without a file", Fate::missing(why));
+    }
+    let has_scripts = site.proxies.iter().any(|rule| rule.is_fastcgi);
+    let Some(front) = site.front.clone().filter(|_| has_scripts) else {
+        return;
+    };
+    let wider = admitting_more(site, &front);
+    if wider.is_empty() {
+        return;
+    }
+    let left: Vec<String> = wider.iter().flat_map(|path| with_below(path)).collect();
+    let mut outcome = match wider.iter().any(|path| covers_all(path)) {
+        true => Err("paths without a rule of their own lead there".to_owned()),
+        false => Ok(()),
+    };
+    for rule in site.proxies.iter_mut().filter(|rule| rule.is_fastcgi) {
+        for path in &left {
+            outcome = outcome.and_then(|()| rule.leave_out(path));
+        }
+    }
+    let fate = match outcome {
+        Ok(()) => Fate::changed(format!(
+            "`front` of Weir runs `{front}` by the rule of the path, so the application gets no paths of `{}`: their rules admit clients \
+             whom that of `{front}` refuses",
+            wider.join("`, `")
+        )),
+        Err(why) => {
+            site.front = None;
+            Fate::missing(format!(
+                "`front` of Weir runs `{front}` by the rule of the path, and nginx asks for more at `{front}`: the result has no `front`, \
+                 because {why}"
+            ))
+        }
+    };
+    report.add(at, "script for paths without a file", fate);
+}
+
+/// The patterns with which an upstream leaves out the paths of an access rule, which is also for the paths below its own.
+fn with_below(path: &str) -> Vec<String> {
+    match (path.contains('*'), path.ends_with('/')) {
+        (true, _) => vec![path.to_owned()],
+        (false, true) => vec![format!("{path}*")],
+        (false, false) => vec![path.to_owned(), format!("{path}/*")],
+    }
+}
+
+/// The paths of rules that admit clients whom the rule of a target refuses. `/*` also stands for paths without a rule.
+fn admitting_more(site: &Site, target: &str) -> Vec<String> {
+    // `internal` refuses clients, and not what leads there.
+    let is_internal = |rule: &Access| rule.is_for_nobody() && rule.status == Some(404);
+    let decides = |rule: &&Access| rule.applies_to(target) && !is_internal(rule);
+    let Some(own) = site.access.iter().find(decides) else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for rule in &site.access {
+        if !rule.satisfies(own) && !paths.contains(&rule.path) {
+            paths.push(rule.path.clone());
+        }
+        if covers_all(&rule.path) {
+            return paths;
+        }
+    }
+    if !own.is_for_everyone() {
+        paths.push("/*".to_owned());
+    }
+    paths
+}
+
+/// Bounds the lists of a site of which Weir accepts no more. `at` is the server.
+pub(super) fn bound(site: &mut Site, at: &At, report: &mut Report) {
+    if site.limits.len() > LIMITS_MAX {
+        site.limits.truncate(LIMITS_MAX);
+        let why = format!(
+            "Weir has at most {LIMITS_MAX} limits for each host, and a pattern needs one: the result lacks the others"
+        );
+        report.add(at, "limit_req and limit_conn", Fate::missing(why));
+    }
+    let most = format!("Weir has at most {ACCESS_MAX} access rules for each host, and a pattern needs one");
+    if site.all_access().len() > ACCESS_MAX && !site.refusals.is_empty() {
+        site.refusals.clear();
+        let why = format!("{most}: the result has no refusals with conditions");
+        report.add(at, "if", Fate::open(why));
+    }
+    if site.all_access().len() > ACCESS_MAX {
+        site.close(&["/*".to_owned()]);
+        report.add(
+            at,
+            "access rules",
+            Fate::missing(format!("{most}: the result denies all paths")),
+        );
+    }
+}
