@@ -1,5 +1,5 @@
-//! Whom the result admits to the paths of a location, where the locations of nginx overlap: the rule of one is not that of another,
-//! and that of a location inside another one is not that of the locations beside this one.
+//! Whom the result admits to the paths of a location where the locations of nginx overlap. There, one has not the rule of another.
+//! A location inside another one says nothing about those beside that one.
 
 use super::access;
 use super::closed;

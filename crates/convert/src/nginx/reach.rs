@@ -1,5 +1,5 @@
-//! Where access rules of Weir reach further than the locations of nginx that they come from: to paths below a name, to all paths, and to
-//! the script or page that answers paths without a file. Decides what the result leaves out or adds for it, and bounds its lists.
+//! Access rules of Weir that reach further than their locations of nginx: to paths below a name, to all paths, or to the script or
+//! page that answers paths without a file. Decides what the result leaves out or adds for it, and bounds its lists.
 
 use super::place::Place;
 use crate::access::Access;
