@@ -77,10 +77,7 @@ pub(crate) fn is_extension(text: &str) -> bool {
 
 /// Whether a text is a media type for `[types]`, perhaps with parameters (RFC 9110 section 8.3.1).
 pub(crate) fn is_media_type(text: &str) -> bool {
-    let is_token = |text: &str| {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        !text.is_empty() && text.bytes().all(allowed)
-    };
+    let is_token = |text: &str| !text.is_empty() && text.bytes().all(is_token);
     let is_quoted = |text: &str| {
         let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let is_plain = |b: u8| (0x20..0x7f).contains(&b) && !b"\"\\;".contains(&b);
