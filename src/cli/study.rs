@@ -105,6 +105,6 @@ pub(crate) struct Flags {
     pub(crate) publish: Option<PathBuf>,
 
     /// Only prints the plan
-    #[arg(long, conflicts_with = "plan")]
+    #[arg(long, conflicts_with_all = ["plan", "only", "figures", "report_only", "publish"])]
     pub(crate) show_plan: bool,
 }

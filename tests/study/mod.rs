@@ -250,6 +250,7 @@ fn arms_and_plans_that_are_not_there_are_refused() {
             "no arm's name begins with `wings`; write one of tables, ",
         ),
         (&["all", "--show-plan"], "prints one plan"),
+        (&["qos", "--show-plan", "--figures"], "cannot be used with"),
         (
             &["since", "--only", "urgent$,close-clear"],
             "`close-clear` has no run in --quick; its arms run with --full or --paper",
