@@ -5,7 +5,7 @@ use super::offered::offered;
 use clap::Args;
 use server::config::{
     Behavior, CONNECTION_MICROS_MAX, CacheLock, ColdReads, FileName, Keys, LOCK_CALLS_MAX, LOCK_MICROS_MAX,
-    LookupTime, WRITE_MICROS_MAX, parse_duration_or_off,
+    LookupTime, REQUEST_MICROS_MAX, WRITE_MICROS_MAX, parse_duration_or_off,
 };
 use units::{Bytes, Duration};
 
@@ -75,6 +75,10 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "MICROSECONDS", env = "WEIR_CONNECTION_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(CONNECTION_MICROS_MAX)))]
     connection_micros: Option<u32>,
 
+    /// Keeps the worker busy for this many microseconds for each request, before it answers [default: 0]
+    #[arg(long, value_name = "MICROSECONDS", env = "WEIR_REQUEST_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(REQUEST_MICROS_MAX)))]
+    request_micros: Option<u32>,
+
     /// Writes each line of the access log separately and at once
     #[arg(long, env = "WEIR_LOG_EACH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
@@ -128,6 +132,7 @@ impl BehaviorFlags {
             write_size,
             write_micros,
             connection_micros,
+            request_micros,
             log_each,
             accept_lock,
             lock_calls,

@@ -23,7 +23,7 @@ const PRESETS: [&str; 7] = [
 ];
 
 /// Each switch that all strategies can have, as flags.
-const SWITCHES: [&[&str]; 17] = [
+const SWITCHES: [&[&str]; 18] = [
     &["--lookup", "each-request"],
     &["--lookup", "each-request", "--ancestor-file", ".htaccess"],
     &["--lookup", "each-request", "--copies"],
@@ -38,6 +38,7 @@ const SWITCHES: [&[&str]; 17] = [
     &["--write-size", "4KiB"],
     &["--write-size", "4KiB", "--write-micros", "50"],
     &["--connection-micros", "50"],
+    &["--request-micros", "50"],
     &["--log-each"],
     &["--lock-calls", "40"],
     &["--early-close", "10s"],
@@ -194,12 +195,41 @@ fn a_server_takes_its_time_with_each_new_connection_and_only_there(strategy: Str
     }
 }
 
+fn a_server_takes_its_time_for_each_request_and_only_there(strategy: Strategy) {
+    const EACH: Duration = Duration::from_millis(200);
+    let tree = Tree::with(&[("a.txt", "a")]);
+    tree.write("large.bin", noise(1_000_000));
+    let server = Launch::new(strategy)
+        .root(tree.path())
+        .args(["--request-micros", "200000", "--write-size", "4KiB"])
+        .start();
+    let mut connection = server.connect();
+    // The head is the same each time, and no response is repeated from memory.
+    let start = Instant::now();
+    for _ in 0..4 {
+        assert_eq!(connection.get("/a.txt").text(), "a");
+    }
+    assert!(start.elapsed() >= 4 * EACH);
+    // Three at once.
+    let start = Instant::now();
+    connection.send(head("GET", "/a.txt", &[]).repeat(3));
+    for _ in 0..3 {
+        assert_eq!(connection.receive("GET").text(), "a");
+    }
+    assert!(start.elapsed() >= 3 * EACH);
+    // One request, with a connection of its own and more than 200 writes.
+    let start = Instant::now();
+    assert!(server.connect().get("/large.bin").body == noise(1_000_000));
+    assert!(start.elapsed() < 150 * EACH);
+}
+
 on_every_strategy!(
     a_switch_changes_no_answer,
     a_file_looked_for_each_time_is_never_an_old_one,
     an_early_close_comes_after_an_answer_and_not_before,
     a_server_takes_its_time_between_two_writes_and_only_there,
     a_server_takes_its_time_with_each_new_connection_and_only_there,
+    a_server_takes_its_time_for_each_request_and_only_there,
 );
 
 #[test]
@@ -254,7 +284,7 @@ fn flags_beat_a_preset_and_files_may_name_one() {
 
 #[test]
 fn what_means_nothing_is_refused() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--ancestor-file", ".htaccess"], "--lookup each-request"),
         (
             &["--lookup", "each-request", "--cache-lock", "whole"],
@@ -264,6 +294,7 @@ fn what_means_nothing_is_refused() {
         (&["--cache-lock", "whole", "--lock-micros", "1000001"], "1000000"),
         (&["--write-micros", "1000001"], "1000000"),
         (&["--connection-micros", "1000001"], "1000000"),
+        (&["--request-micros", "1000001"], "1000000"),
         (
             &["--concurrency", "loop", "--accept-lock"],
             "only one thread accepts",

@@ -17,7 +17,7 @@ use http2::Code;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server with TLS, and a client that agreed on HTTP/2.
 fn secure(strategy: Strategy, files: &[(&str, &[u8])]) -> (Pairs, Server, Client<impl Read + Write + use<>>) {
@@ -161,6 +161,20 @@ fn many_requests_at_once_are_answered(strategy: Strategy) {
     }
 }
 
+/// `--request-micros` is for streams, too.
+fn each_request_takes_the_time_that_was_set(strategy: Strategy) {
+    let tree = Tree::with(&[("site/a.txt", "a file")]);
+    let server = clear(strategy, &tree, &["--request-micros", "200000"]);
+    let mut client = connect(&server);
+    let start = Instant::now();
+    let asked = [client.ask("/a.txt"), client.ask("/a.txt")];
+    assert!(client.run(Client::is_done), "{:?}", client.left);
+    assert!(start.elapsed() >= Duration::from_millis(400));
+    for stream in asked {
+        assert!(client.is_200(stream, b"a file"), "stream {stream}");
+    }
+}
+
 fn a_stop_loses_no_stream(strategy: Strategy) {
     let large = noise(3_000_000);
     let (_pairs, mut server, mut client) = secure(strategy, &[("large", &large)]);
@@ -211,7 +225,7 @@ fn hostile(server: &Server) -> TcpStream {
 
 /// Fails if a new client is not served in time.
 fn is_served(server: &Server, beside: &str) {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     is_answered(server, beside);
     let took = begin.elapsed();
     assert!(took <= BESIDE, "{beside}: a normal client waited {took:?}");
@@ -448,6 +462,7 @@ mod on_each_back_end {
     crate::serve::on_each_back_end!(
         a_flood_ends_its_connection_alone,
         an_idle_connection_that_gives_way_is_told,
+        each_request_takes_the_time_that_was_set,
         streams_beyond_the_limit_are_refused,
         a_page_that_is_not_ready_is_announced_with_what_it_embeds,
     );

@@ -20,6 +20,7 @@ use crate::serve::upgrade::{ENDING, Line, pid_of};
 use crate::serve::wire::head;
 use client::Client;
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 fn site(files: &[(&str, &[u8])]) -> Pairs {
     let mut pairs = Pairs::new();
@@ -63,6 +64,21 @@ fn many_requests_at_once_are_answered(strategy: Strategy) {
     let again = client.ask("/a.txt");
     assert!(client.run(Client::is_done));
     assert_eq!(client.got[&again].body, b"a");
+}
+
+/// `--request-micros` is for streams, too.
+#[test]
+fn each_request_takes_the_time_that_was_set() {
+    let pairs = site(&[("a.txt", b"a")]);
+    let server = launch(Strategy::LOOPS, &pairs, &["--request-micros", "200000"]);
+    let mut client = open(&server, &pairs);
+    let start = Instant::now();
+    let asked = [client.ask("/a.txt"), client.ask("/a.txt")];
+    assert!(client.run(Client::is_done), "{:?}", client.closed);
+    assert!(start.elapsed() >= Duration::from_millis(400));
+    for stream in asked {
+        assert_eq!(client.got[&stream].body, b"a");
+    }
 }
 
 fn comparable(fields: impl Iterator<Item = String>) -> Vec<String> {

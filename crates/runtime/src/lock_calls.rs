@@ -1,7 +1,7 @@
 //! The system calls of locks that enter the kernel even if they are free, as document 002 traced them (Table 2:
 //! `lwp_mutex_lock`, `lwp_mutex_unlock`). A lock of today enters it only to wait, or to wake who waits (futex(2)).
-//! Another lock is held for longer than today's, and a server takes time between two writes and for each connection.
-//! Exists to be measured.
+//! Another lock is held for longer than today's, and a server takes time between two writes, for each connection and for
+//! each request. Exists to be measured.
 
 use crate::clock;
 use rustix::thread::futex;
@@ -18,8 +18,8 @@ pub fn enter_for(locks: u32) {
     }
 }
 
-/// Keeps this thread busy for at least `time`, while its caller holds a lock, between two writes, or after it accepts a
-/// connection: waiting asleep would free the processor.
+/// Keeps this thread busy for at least `time`, while its caller holds a lock, between two writes, after it accepts a
+/// connection, or before it answers a request: waiting asleep would free the processor.
 pub fn hold_for(time: Duration) {
     if time.is_zero() {
         return;

@@ -2,7 +2,8 @@
 //!
 //! None of these makes Weir faster; every default is off. The sources are document 001 (header blocks sent separately,
 //! Nagle's algorithm, small writes, time for writes and connections), document 002 (the rest: its whitebox analysis of
-//! five servers and the optimizations of JAWS) and document 000 (early close). Presets combine them ([`super::Preset`]).
+//! five servers and the optimizations of JAWS), document 003 (time for requests) and document 000 (early close). Presets
+//! combine them ([`super::Preset`]).
 
 use super::values;
 use super::{Config, ConfigError};
@@ -20,6 +21,9 @@ pub const WRITE_MICROS_MAX: u32 = 1_000_000;
 
 /// Most microseconds for which a worker is busy after it accepts a connection.
 pub const CONNECTION_MICROS_MAX: u32 = 1_000_000;
+
+/// Most microseconds for which a worker is busy for each request.
+pub const REQUEST_MICROS_MAX: u32 = 1_000_000;
 
 /// The behaviors; table `[behavior]` of the configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -54,6 +58,9 @@ pub struct Behavior {
     /// For how many microseconds the worker is busy after it accepts a connection, before the first read; at most
     /// [`CONNECTION_MICROS_MAX`]. QUIC connections are exempt.
     pub connection_micros: u32,
+    /// For how many microseconds the worker is busy for each complete request, before it answers; at most
+    /// [`REQUEST_MICROS_MAX`].
+    pub request_micros: u32,
     /// Each line of the access log is written alone, at once.
     pub log_each: bool,
     /// All workers share a lock around accept.
@@ -82,6 +89,7 @@ impl Default for Behavior {
             write_size: Bytes(0),
             write_micros: 0,
             connection_micros: 0,
+            request_micros: 0,
             log_each: false,
             accept_lock: false,
             lock_calls: 0,
@@ -169,6 +177,7 @@ impl Behavior {
             && self.cache_lock == CacheLock::None
             && !self.fresh_head
             && self.lock_calls == 0
+            && self.request_micros == 0
     }
 
     /// Rejects behaviors that have an effect only together with another one.
@@ -192,32 +201,18 @@ impl Behavior {
                 "no lock is held without `cache-lock`; set `cache-lock` to \"whole\" or \"entry\" (`--cache-lock`), too",
             ));
         }
-        if self.lock_micros > LOCK_MICROS_MAX {
-            return Err(ConfigError::invalid(
-                "lock-micros",
-                format!(
-                    "{} µs are too long; at most {LOCK_MICROS_MAX} are taken",
-                    self.lock_micros
-                ),
-            ));
-        }
-        if self.write_micros > WRITE_MICROS_MAX {
-            return Err(ConfigError::invalid(
-                "write-micros",
-                format!(
-                    "{} µs are too long; at most {WRITE_MICROS_MAX} are taken",
-                    self.write_micros
-                ),
-            ));
-        }
-        if self.connection_micros > CONNECTION_MICROS_MAX {
-            return Err(ConfigError::invalid(
-                "connection-micros",
-                format!(
-                    "{} µs are too long; at most {CONNECTION_MICROS_MAX} are taken",
-                    self.connection_micros
-                ),
-            ));
+        for (key, micros, most) in [
+            ("lock-micros", self.lock_micros, LOCK_MICROS_MAX),
+            ("write-micros", self.write_micros, WRITE_MICROS_MAX),
+            ("connection-micros", self.connection_micros, CONNECTION_MICROS_MAX),
+            ("request-micros", self.request_micros, REQUEST_MICROS_MAX),
+        ] {
+            if micros > most {
+                return Err(ConfigError::invalid(
+                    key,
+                    format!("{micros} µs are too long; at most {most} are taken"),
+                ));
+            }
         }
         if self.lock_calls > LOCK_CALLS_MAX {
             return Err(ConfigError::invalid(
@@ -277,6 +272,9 @@ impl Config {
         }
         if b.connection_micros > 0 {
             on.push(format!("connection-micros {}", b.connection_micros));
+        }
+        if b.request_micros > 0 {
+            on.push(format!("request-micros {}", b.request_micros));
         }
         if !b.early_close.is_zero() {
             on.push(format!("early-close {}", super::show_duration(b.early_close)));

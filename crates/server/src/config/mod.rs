@@ -71,7 +71,7 @@ pub use admin::Admin;
 pub use auth::AuthUrl;
 pub use behavior::{
     Behavior, CONNECTION_MICROS_MAX, CacheLock, ColdReads, FileName, LOCK_CALLS_MAX, LOCK_MICROS_MAX,
-    LookupTime, WRITE_MICROS_MAX,
+    LookupTime, REQUEST_MICROS_MAX, WRITE_MICROS_MAX,
 };
 pub(crate) use condition::Facts;
 pub use condition::{Condition, Conditions};

@@ -14,7 +14,7 @@ use runtime::session::Secured;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::Instant;
+use units::{Duration, Instant};
 
 /// The client of a connection.
 #[derive(Debug)]
@@ -282,12 +282,15 @@ impl Client {
         }
     }
 
-    /// Admits a complete request. Returns what it holds until it is answered.
+    /// Admits a complete request, after the time that each is configured to take. Returns what it holds until it is
+    /// answered. Called once for each request of every version of HTTP, unless the head cache answers it.
     ///
     /// # Errors
     /// The rejection: for lack of memory, or because this client asks too often.
     #[inline]
     pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Result<Seats, Refused> {
+        let micros = cx.state.config.behavior.request_micros;
+        runtime::lock_calls::hold_for(Duration::from_micros(micros.into()));
         let counts = || match asked {
             Asked::Request(head) => cx.state.handlers.is_rate_limited(head),
             Asked::Input(_) => true,
