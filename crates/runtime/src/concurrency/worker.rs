@@ -761,13 +761,33 @@ impl<V: Service, B: Backend> Worker<V, B> {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
-        let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
+        match conn.session.poll(&mut self.cx, &mut self.out.tx, self.now) {
+            // A response, and the wait for the next request, in as few steps as possible.
+            Action::Write if conn.state == State::Turn && !self.out.tx.is_empty() => {
+                conn.state = State::Sending;
+                let out = self.take_output();
+                self.submit_output(id, Op::Send { id, out }, rounds_left)
+            }
+            Action::Read
+                if conn.state == State::Turn && self.out.tx.is_empty() && !self.is_aside && !conn.eof =>
+            {
+                self.take_turn(id, Owed::Receive, rounds_left)
+            }
+            Action::Duplex { read, patient } => self.both_ways(id, read, patient, rounds_left),
+            action => self.act(id, action, rounds_left),
+        }
+    }
+
+    /// Starts an action; output in `tx` goes first, whatever the action.
+    fn act(&mut self, id: Id, action: Action<JobOf<V::Session>>, rounds_left: &mut u32) -> Next {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Next::Park;
+        };
         let action = match action {
             Action::Start(ticket, job) => {
                 self.go_both_ways(id);
                 return self.begin(id, ticket, job);
             }
-            Action::Duplex { read, patient } => return self.both_ways(id, read, patient, rounds_left),
             Action::Peer => return self.ask(id, rounds_left),
             Action::End => return self.end_output(id),
             Action::Abort => return self.end(id, Op::Abort { id }),
@@ -811,7 +831,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             Action::Wait(job) => self.begin(id, Ticket::ONLY, job),
             Action::Close => self.cut_off(id),
-            // The last five were dealt with above.
+            // The last five were dealt with before.
             Action::Write
             | Action::Stay
             | Action::Start(..)
@@ -828,8 +848,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// The session's output, with an empty box in its place.
     #[inline]
     fn take_output(&mut self) -> Box<Out> {
-        let writing = self.bounds.manner.writing;
-        let empty = self.spare.pop().unwrap_or_else(|| Out::new(writing));
+        let empty = self.spare.pop();
+        let empty = empty.unwrap_or_else(|| Out::new(self.bounds.manner.writing));
         std::mem::replace(&mut self.out, empty)
     }
 
