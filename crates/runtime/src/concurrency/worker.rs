@@ -199,6 +199,26 @@ struct Conn<S> {
 /// The wheel does not ask for this connection.
 const NEVER: u32 = u32::MAX;
 
+impl<S: Session> Conn<S> {
+    /// Moves the connection forward in the wheel if its deadline is now earlier.
+    #[inline]
+    fn rearm(&mut self, id: Id, wheel: &mut Wheel) {
+        if let Some(at) = self.session.deadline() {
+            self.wake_at(id, at, wheel);
+        }
+    }
+
+    /// Makes the wheel ask for the connection's deadline at `at`, unless it does so earlier.
+    #[inline]
+    fn wake_at(&mut self, id: Id, at: Instant, wheel: &mut Wheel) {
+        let due = wheel.coarse(at);
+        if due < self.due {
+            self.due = due;
+            wheel.arm(id.index, at);
+        }
+    }
+}
+
 /// The next step of the connection being processed. It carries nothing but the id: each request takes several steps, and
 /// what a step brings (bytes, output) goes to the function that processes it.
 #[derive(Clone, Copy)]
@@ -734,7 +754,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             Some(Done::Recv { id, buf }) => self.received(id, buf),
             Some(done) => self.take(done, rounds_left),
             None => {
-                self.rearm(id);
+                conn.rearm(id, &mut self.wheel);
                 Next::Park
             }
         }
@@ -752,7 +772,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
             conn.session
                 .handle(&mut self.cx, Event::Path(path), &mut self.out.tx, self.now);
         }
-        self.tell(id, Event::Sent)
+        conn.session
+            .handle(&mut self.cx, Event::Sent, &mut self.out.tx, self.now);
+        Next::Poll(id)
     }
 
     /// Asks the session for its action and starts it; output in `tx` goes first, whatever the action.
@@ -1031,26 +1053,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Moves the connection forward in the wheel if its deadline is now earlier.
-    #[inline]
     fn rearm(&mut self, id: Id) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        if let Some(at) = conn.session.deadline() {
-            self.wake_at(id, at);
-        }
-    }
-
-    /// Makes the wheel ask for the connection's deadline at `at`, unless it does so earlier.
-    #[inline]
-    fn wake_at(&mut self, id: Id, at: Instant) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        let due = self.wheel.coarse(at);
-        if due < conn.due {
-            conn.due = due;
-            self.wheel.arm(id.index, at);
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.rearm(id, &mut self.wheel);
         }
     }
 
@@ -1068,7 +1073,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.look(id);
             }
             match self.deadline(id) {
-                Some((at, state)) if at > self.now => self.wake_at(id, patience::next(at, state, self.now)),
+                Some((at, state)) if at > self.now => {
+                    let at = patience::next(at, state, self.now);
+                    if let Some(conn) = self.conns.get_mut(id) {
+                        conn.wake_at(id, at, &mut self.wheel);
+                    }
+                }
                 Some(_) => {
                     self.fire(id);
                     self.watch(id);

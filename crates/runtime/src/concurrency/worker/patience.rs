@@ -64,7 +64,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         };
         if let Some(at) = conn.session.deadline() {
             let at = next(at, conn.state, self.now);
-            self.wake_at(id, at);
+            conn.wake_at(id, at, &mut self.wheel);
         }
     }
 
