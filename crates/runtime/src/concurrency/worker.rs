@@ -444,10 +444,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
             _ => None,
         };
         let retry = self.dispatcher.as_ref().and_then(Dispatcher::next);
-        [self.wheel.next(), self.cx.wake(), second, paused, grace, retry]
-            .into_iter()
-            .flatten()
-            .min()
+        // Without an array, which would be built and searched in each turn.
+        let wake = sooner(self.wheel.next(), self.cx.wake());
+        let wake = sooner(sooner(wake, second), paused);
+        sooner(sooner(wake, grace), retry)
     }
 
     /// Waits until `until` for events and processes them.
@@ -499,7 +499,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.waiting.is_empty() {
             self.accept();
         }
-        self.expire();
+        if self.wheel.is_due(self.now) {
+            self.expire();
+        }
         if self
             .dispatcher
             .as_ref()
@@ -1126,5 +1128,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
             }
         }
+    }
+}
+
+/// The earlier of two instants, as far as there are any.
+#[inline]
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
