@@ -641,7 +641,7 @@ impl Journal {
             let mut from = 0;
             let has_spans = !held.spans.is_empty();
             let mut has_written = has_spans;
-            for (number, line) in held.lines.drain(..).enumerate() {
+            for (number, line) in held.lines.iter().enumerate() {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
                 let got = whole.min(left);
                 left -= got;
@@ -684,6 +684,7 @@ impl Journal {
                 has_written |= !matches!(line.form, Form::None);
                 from = end;
             }
+            held.lines.clear();
             held.text.clear();
             if has_written {
                 self.buffered_since.get_or_insert(now);
@@ -713,9 +714,15 @@ impl Journal {
 
     #[inline]
     fn open(&mut self) -> Slot {
-        if let Some(index) = self.spare.pop() {
-            return Slot(index);
+        match self.spare.pop() {
+            Some(index) => Slot(index),
+            None => self.add_slot(),
         }
+    }
+
+    /// Adds a slot. Apart, so that a response whose slot is reused does not pay for the stack space.
+    #[cold]
+    fn add_slot(&mut self) -> Slot {
         self.held.push(Held::default());
         Slot((self.held.len() - 1) as u32)
     }
