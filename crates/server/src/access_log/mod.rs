@@ -641,7 +641,10 @@ impl Journal {
             let mut from = 0;
             let has_spans = !held.spans.is_empty();
             let mut has_written = has_spans;
-            for (number, line) in held.lines.iter().enumerate() {
+            // Taken out of the slot: if a line causes a panic, the worker ends the session, which finishes the slot again.
+            // The second call must not find that line.
+            let mut lines = std::mem::take(&mut held.lines);
+            for (number, line) in lines.iter().enumerate() {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
                 let got = whole.min(left);
                 left -= got;
@@ -684,7 +687,8 @@ impl Journal {
                 has_written |= !matches!(line.form, Form::None);
                 from = end;
             }
-            held.lines.clear();
+            lines.clear();
+            held.lines = lines;
             held.text.clear();
             if has_written {
                 self.buffered_since.get_or_insert(now);
