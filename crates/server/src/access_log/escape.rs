@@ -113,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_escaped_wherever_it_stands() {
-        for len in 0..=2 * BLOCK + 1 {
-            for plain in [b' ', b'~'] {
-                let plain = vec![plain; len];
-                let mut out = Vec::new();
-                push_clf(&mut out, &plain);
-                assert_eq!(out, plain);
-                for at in 0..len {
-                    for byte in [b'"', b'\\', 0x1f, 0x7f, 0xff] {
-                        let mut bytes = plain.clone();
-                        bytes[at] = byte;
-                        out.clear();
-                        push_clf(&mut out, &bytes);
-                        assert!(out.len() > len, "{byte:#x} at {at} of {len}");
-                    }
+    fn the_check_in_blocks_changes_no_byte() {
+        let around = |len: usize| [len - 1, len, len + 1];
+        for len in [around(1), around(BLOCK), around(2 * BLOCK)].concat() {
+            for at in 0..len {
+                for byte in 0..=u8::MAX {
+                    let mut bytes = vec![b'a'; len];
+                    bytes[at] = byte;
+                    let (mut clf, mut json) = (Vec::new(), Vec::new());
+                    push_clf(&mut clf, &bytes);
+                    push_json(&mut json, &bytes);
+                    let (mut byte_by_byte, mut char_by_char) = (Vec::new(), Vec::new());
+                    push_clf_escaped(&mut byte_by_byte, &bytes);
+                    push_json_escaped(&mut char_by_char, &bytes);
+                    assert_eq!(clf, byte_by_byte, "{byte:#x} at {at} of {len}");
+                    assert_eq!(json, char_by_char, "{byte:#x} at {at} of {len}");
                 }
             }
         }
