@@ -562,7 +562,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     fn follow(&mut self, first: First<JobOf<V::Session>>) {
         let mut rounds_left = ROUNDS_MAX;
         let mut next = match first {
-            // Nearly every request begins with this. Here, because `take` needs more stack space.
+            // Nearly every request begins with input, which needs no call of `take`.
             First::Done(Done::Input { id }) => self.input(id),
             First::Done(done) => self.take(done, &mut rounds_left),
             First::Output(id, ticket, output) => self.tell(id, Event::Done(ticket, output)),
@@ -618,7 +618,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Next::Poll(id)
     }
 
-    #[inline]
+    /// Processes any completion. Never inlined: callers process the frequent ones themselves, so that their stack frames
+    /// stay small.
+    #[inline(never)]
     fn take(&mut self, done: Done, rounds_left: &mut u32) -> Next {
         match done {
             Done::Recv { id, buf } => self.received(id, buf),
