@@ -219,8 +219,8 @@ impl<S: Session> Conn<S> {
     }
 }
 
-/// The next step of the connection being processed. It carries nothing but the id: each request takes several steps, and
-/// what a step brings (bytes, output) goes to the function that processes it.
+/// The next step of the connection being processed. It carries only the id, because each request takes several steps and
+/// each is copied. Bytes and output go directly to the function that processes them.
 #[derive(Clone, Copy)]
 enum Next {
     Poll(Id),
@@ -705,8 +705,8 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Next::Poll(id)
     }
 
-    /// Takes the output back, all of which the kernel has, and tells the session of it if its share of this turn is not
-    /// used up.
+    /// The kernel has taken all output of a connection. Keeps the box for reuse; the event follows, in the next turn if the
+    /// connection's share of this one is used up.
     #[inline]
     fn all_sent(&mut self, id: Id, mut out: Box<Out>, rounds_left: &mut u32) -> Next {
         if self.peers.are_any() && self.conns.get_mut(id).is_none() {

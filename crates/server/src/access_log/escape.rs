@@ -9,14 +9,14 @@ const BLOCK: usize = 16;
 /// Whether no byte needs escaping in a quoted ASCII field.
 fn is_plain(bytes: &[u8]) -> bool {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    // Filled up with spaces, which need no escaping.
+    // Padded with spaces, which need no escaping.
     let mut last = [b' '; BLOCK];
     last[..rest.len()].copy_from_slice(rest);
     blocks.iter().all(is_plain_block) && is_plain_block(&last)
 }
 
-/// As [`is_plain`]. Of a fixed length and without an early exit, so that it compiles to a few vector instructions: a loop
-/// over any number of bytes took 15 instructions per byte.
+/// Whether no byte of a block needs escaping. With a fixed length and without an early exit, this compiles to a few vector
+/// instructions; a loop over a slice took 15 instructions per byte.
 #[inline]
 fn is_plain_block(block: &[u8; BLOCK]) -> bool {
     let escaped = block.iter().fold(0_u8, |escaped, &b| {

@@ -724,7 +724,7 @@ impl Journal {
         }
     }
 
-    /// Adds a slot. Apart, so that a response whose slot is reused does not pay for the stack space.
+    /// Adds a slot. A separate function, so that responses that reuse a slot need no stack space for a new one.
     #[cold]
     fn add_slot(&mut self) -> Slot {
         self.held.push(Held::default());
