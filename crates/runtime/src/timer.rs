@@ -59,6 +59,7 @@ impl Wheel {
     pub(crate) const ENTRY_SIZE: usize = size_of::<Link>();
 
     /// Nanoseconds from the origin.
+    #[inline]
     fn nanos(&self, at: Instant) -> u64 {
         at.as_nanos().saturating_sub(self.origin.as_nanos())
     }
@@ -137,6 +138,12 @@ impl Wheel {
         None
     }
 
+    /// Whether [`Wheel::expire`] may find something: asked in each turn, so without a division.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.nanos(now) >= self.tick.saturating_mul(self.done + 1)
+    }
+
     /// Removes all entries that are due by `now`.
     pub(crate) fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
         let now_ticks = self.nanos(now) / self.tick;
@@ -171,7 +178,10 @@ mod tests {
 
     fn expired(wheel: &mut Wheel, now: Instant) -> Vec<u32> {
         let mut due = Vec::new();
+        let is_due = wheel.is_due(now);
         wheel.expire(now, &mut due);
+        assert!(is_due || due.is_empty(), "{due:?}");
+        assert!(!wheel.is_due(now), "all ticks up to now are emptied");
         due.sort_unstable();
         due
     }

@@ -34,7 +34,7 @@ use super::eldest::Eldest;
 use super::peers::Peers;
 use super::shared_state::{Control, Counters, SharedState, count};
 use crate::io::table::Table;
-use crate::io::{Backend, Done, Id, Op, Out};
+use crate::io::{Backend, Buf, Done, Id, Op, Out};
 use crate::lock_calls;
 use crate::manner::Manner;
 use crate::memory::Budget;
@@ -199,23 +199,52 @@ struct Conn<S> {
 /// The wheel does not ask for this connection.
 const NEVER: u32 = u32::MAX;
 
-/// The next step of the connection being processed.
-enum Next<J: Job> {
-    Done(Done),
+impl<S: Session> Conn<S> {
+    /// Moves the connection forward in the wheel if its deadline is now earlier.
+    #[inline]
+    fn rearm(&mut self, id: Id, wheel: &mut Wheel) {
+        if let Some(at) = self.session.deadline() {
+            self.wake_at(id, at, wheel);
+        }
+    }
+
+    /// Makes the wheel ask for the connection's deadline at `at`, unless it does so earlier.
+    #[inline]
+    fn wake_at(&mut self, id: Id, at: Instant, wheel: &mut Wheel) {
+        let due = wheel.coarse(at);
+        if due < self.due {
+            self.due = due;
+            wheel.arm(id.index, at);
+        }
+    }
+}
+
+/// The next step of the connection being processed. It carries only the id, because each request takes several steps and
+/// each is copied. Bytes and output go directly to the function that processes them.
+#[derive(Clone, Copy)]
+enum Next {
     Poll(Id),
     Receive(Id),
     Sent(Id),
-    Output(Id, Ticket, J::Output),
     Park,
 }
 
-impl<J: Job> Next<J> {
+/// What starts the processing of a connection.
+enum First<J: Job> {
+    Done(Done),
+    Output(Id, Ticket, J::Output),
+    Step(Next),
+}
+
+impl<J: Job> First<J> {
     /// The connection concerned.
     fn id(&self) -> Option<Id> {
         match self {
-            Next::Done(done) => done.id(),
-            Next::Poll(id) | Next::Receive(id) | Next::Sent(id) | Next::Output(id, ..) => Some(*id),
-            Next::Park => None,
+            First::Done(done) => done.id(),
+            First::Output(id, ..) | First::Step(Next::Poll(id) | Next::Receive(id) | Next::Sent(id)) => {
+                Some(*id)
+            }
+            First::Step(Next::Park) => None,
         }
     }
 }
@@ -415,10 +444,10 @@ impl<V: Service, B: Backend> Worker<V, B> {
             _ => None,
         };
         let retry = self.dispatcher.as_ref().and_then(Dispatcher::next);
-        [self.wheel.next(), self.cx.wake(), second, paused, grace, retry]
-            .into_iter()
-            .flatten()
-            .min()
+        // Without an array, which would be built and searched in each turn.
+        let wake = sooner(self.wheel.next(), self.cx.wake());
+        let wake = sooner(sooner(wake, second), paused);
+        sooner(sooner(wake, grace), retry)
     }
 
     /// Waits until `until` for events and processes them.
@@ -459,7 +488,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     self.take_back();
                 }
                 Done::Contended { id } => self.tell_aside(id, Event::GiveWay(Need::Place)),
-                other => self.run(Next::Done(other)),
+                other => self.run(First::Done(other)),
             }
         }
         self.done = done;
@@ -470,7 +499,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
         if !self.waiting.is_empty() {
             self.accept();
         }
-        self.expire();
+        if self.wheel.is_due(self.now) {
+            self.expire();
+        }
         if self
             .dispatcher
             .as_ref()
@@ -499,9 +530,11 @@ impl<V: Service, B: Backend> Worker<V, B> {
             match (self.conns.get_mut(id).map(|conn| conn.state), owed) {
                 // One that has closed its half since reads until its peer does so.
                 (Some(State::Queued | State::Duplex(_) | State::Reading), Owed::Receive) => {
-                    self.run(Next::Receive(id));
+                    self.run(First::Step(Next::Receive(id)));
                 }
-                (Some(State::Queued | State::Duplex(_)), Owed::Sent) => self.run(Next::Sent(id)),
+                (Some(State::Queued | State::Duplex(_)), Owed::Sent) => {
+                    self.run(First::Step(Next::Sent(id)));
+                }
                 (None, Owed::Receive) => self.go_on_with_peer(id),
                 _ => {}
             }
@@ -511,7 +544,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Follows a completion as far as possible without waiting. A session that panics loses only its own connection.
     /// Tells the budget if much memory was taken meanwhile.
     #[inline]
-    fn run(&mut self, first: Next<JobOf<V::Session>>) {
+    fn run(&mut self, first: First<JobOf<V::Session>>) {
         // A panic is one of the session that owns the connection.
         let id = first.id().map(|id| match self.peers.are_any() {
             true => self.peers.owner(id).unwrap_or(id),
@@ -526,16 +559,20 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     #[inline]
-    fn follow(&mut self, first: Next<JobOf<V::Session>>) {
+    fn follow(&mut self, first: First<JobOf<V::Session>>) {
         let mut rounds_left = ROUNDS_MAX;
-        let mut next = first;
+        let mut next = match first {
+            // Nearly every request begins with input, which needs no call of `take`.
+            First::Done(Done::Input { id }) => self.input(id),
+            First::Done(done) => self.take(done, &mut rounds_left),
+            First::Output(id, ticket, output) => self.tell(id, Event::Done(ticket, output)),
+            First::Step(next) => next,
+        };
         loop {
             next = match next {
-                Next::Done(done) => self.take(done, &mut rounds_left),
                 Next::Poll(id) => self.poll(id, &mut rounds_left),
-                Next::Receive(id) => self.receive(id),
+                Next::Receive(id) => self.receive(id, &mut rounds_left),
                 Next::Sent(id) => self.sent(id),
-                Next::Output(id, ticket, output) => self.tell(id, Event::Done(ticket, output)),
                 Next::Park => return,
             };
         }
@@ -557,22 +594,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    #[inline]
-    fn submit(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
-        match self.backend.submit(op) {
-            Some(done) => Next::Done(done),
-            None => {
-                self.rearm(id);
-                Next::Park
-            }
-        }
-    }
-
     /// Submits an operation that may leave output waiting.
     #[inline]
-    fn submit_output(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
+    fn submit_output(&mut self, id: Id, op: Op, rounds_left: &mut u32) -> Next {
         match self.backend.submit(op) {
-            Some(done) => Next::Done(done),
+            Some(Done::Sent { id, out }) => self.all_sent(id, out, rounds_left),
+            Some(done) => self.take(done, rounds_left),
             None => {
                 self.watch(id);
                 Next::Park
@@ -582,7 +609,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Reports an event to the session; the session is polled next.
     #[inline]
-    fn tell(&mut self, id: Id, event: Event<'_, JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
+    fn tell(&mut self, id: Id, event: Event<'_, JobOf<V::Session>>) -> Next {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
@@ -591,55 +618,16 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Next::Poll(id)
     }
 
-    #[inline]
-    fn take(&mut self, done: Done, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+    /// Processes any completion. Never inlined: callers process the frequent ones themselves, so that their stack frames
+    /// stay small.
+    #[inline(never)]
+    fn take(&mut self, done: Done, rounds_left: &mut u32) -> Next {
         match done {
-            Done::Recv { id, buf } => {
-                let Some(conn) = self.conns.get_mut(id) else {
-                    return self.take_of_peer(Done::Recv { id, buf });
-                };
-                conn.state = conn.state.received();
-                if conn.half_closed
-                    && let Some(left) = self.lingering.get_mut(&id.index)
-                {
-                    let Some(less) = left.checked_sub(buf.len as u32) else {
-                        self.backend.recycle(buf);
-                        return self.close(id);
-                    };
-                    *left = less;
-                }
-                if self.bounds.manner.fresh_clock {
-                    self.now = self.backend.now();
-                    self.cx.turn(self.now, self.backend.wall());
-                }
-                conn.session.handle(
-                    &mut self.cx,
-                    Event::Bytes(buf.filled()),
-                    &mut self.out.tx,
-                    self.now,
-                );
-                self.backend.recycle(buf);
-                Next::Poll(id)
-            }
-            Done::Sent { id, mut out } => {
-                if self.peers.are_any() && self.conns.get_mut(id).is_none() {
-                    return self.take_of_peer(Done::Sent { id, out });
-                }
-                out.reset();
-                if self.spare.len() < SPARE_OUT_MAX {
-                    self.spare.push(out);
-                }
-                self.take_turn(id, Owed::Sent, rounds_left)
-            }
-            Done::Input { id } if self.dispatcher.is_some() && self.hand_over(id) => Next::Park,
-            Done::Input { id } => match self.conns.get_mut(id).map(|conn| conn.state) {
-                Some(state) if state.is_receiving() => self.submit(id, Op::Recv { id }),
-                None => self.take_of_peer(Done::Input { id }),
-                // It is no longer waited for.
-                _ => Next::Park,
-            },
+            Done::Recv { id, buf } => self.received(id, buf),
+            Done::Sent { id, out } => self.all_sent(id, out, rounds_left),
+            Done::Input { id } => self.input(id),
             Done::Ready { id } if self.conns.get_mut(id).is_none() => self.take_of_peer(Done::Ready { id }),
-            Done::Ready { id } => self.submit_output(id, Op::Resume { id, warmed: Ok(()) }),
+            Done::Ready { id } => self.submit_output(id, Op::Resume { id, warmed: Ok(()) }, rounds_left),
             Done::Accepted { id, peer } => self.accepted(id, peer),
             Done::Eof { id } => {
                 let Some(conn) = self.conns.get_mut(id) else {
@@ -674,21 +662,68 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
+    /// A connection has input. It is received if it is still waited for.
+    #[inline]
+    fn input(&mut self, id: Id) -> Next {
+        if self.dispatcher.is_some() && self.hand_over(id) {
+            return Next::Park;
+        }
+        match self.conns.get_mut(id).map(|conn| conn.state) {
+            Some(state) if state.is_receiving() => Next::Receive(id),
+            Some(_) => Next::Park,
+            None => self.take_of_peer(Done::Input { id }),
+        }
+    }
+
+    /// Passes bytes on to the session, which is polled next.
+    #[inline]
+    fn received(&mut self, id: Id, buf: Buf) -> Next {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return self.take_of_peer(Done::Recv { id, buf });
+        };
+        conn.state = conn.state.received();
+        if conn.half_closed
+            && let Some(left) = self.lingering.get_mut(&id.index)
+        {
+            let Some(less) = left.checked_sub(buf.len as u32) else {
+                self.backend.recycle(buf);
+                return self.close(id);
+            };
+            *left = less;
+        }
+        if self.bounds.manner.fresh_clock {
+            self.now = self.backend.now();
+            self.cx.turn(self.now, self.backend.wall());
+        }
+        conn.session.handle(
+            &mut self.cx,
+            Event::Bytes(buf.filled()),
+            &mut self.out.tx,
+            self.now,
+        );
+        self.backend.recycle(buf);
+        Next::Poll(id)
+    }
+
+    /// The kernel has taken all output of a connection. Keeps the box for reuse; the event follows, in the next turn if the
+    /// connection's share of this one is used up.
+    #[inline]
+    fn all_sent(&mut self, id: Id, mut out: Box<Out>, rounds_left: &mut u32) -> Next {
+        if self.peers.are_any() && self.conns.get_mut(id).is_none() {
+            return self.take_of_peer(Done::Sent { id, out });
+        }
+        out.reset();
+        if self.spare.len() < SPARE_OUT_MAX {
+            self.spare.push(out);
+        }
+        self.take_turn(id, Owed::Sent, rounds_left)
+    }
+
     /// Takes the connection's next step if its share of this turn is not used up.
     #[inline]
-    fn take_turn(&mut self, id: Id, owed: Owed, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+    fn take_turn(&mut self, id: Id, owed: Owed, rounds_left: &mut u32) -> Next {
         if *rounds_left == 0 {
-            if let Some(conn) = self.conns.get_mut(id) {
-                conn.state = match (conn.state, owed) {
-                    // What is owed counts as under way.
-                    (State::Duplex(_), Owed::Receive) => conn.state.receiving(),
-                    (State::Duplex(_), Owed::Sent) => conn.state,
-                    _ => State::Queued,
-                };
-                self.again.push((id, owed));
-                self.rearm(id);
-            }
-            return Next::Park;
+            return self.put_off(id, owed);
         }
         *rounds_left -= 1;
         match owed {
@@ -697,17 +732,40 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
+    /// Leaves the connection's next step to the next turn.
+    #[cold]
+    fn put_off(&mut self, id: Id, owed: Owed) -> Next {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.state = match (conn.state, owed) {
+                // What is owed counts as under way.
+                (State::Duplex(_), Owed::Receive) => conn.state.receiving(),
+                (State::Duplex(_), Owed::Sent) => conn.state,
+                _ => State::Queued,
+            };
+            self.again.push((id, owed));
+            self.rearm(id);
+        }
+        Next::Park
+    }
+
     #[inline]
-    fn receive(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+    fn receive(&mut self, id: Id, rounds_left: &mut u32) -> Next {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
         conn.state = conn.state.receiving();
-        self.submit(id, Op::Recv { id })
+        match self.backend.submit(Op::Recv { id }) {
+            Some(Done::Recv { id, buf }) => self.received(id, buf),
+            Some(done) => self.take(done, rounds_left),
+            None => {
+                conn.rearm(id, &mut self.wheel);
+                Next::Park
+            }
+        }
     }
 
     #[inline]
-    fn sent(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+    fn sent(&mut self, id: Id) -> Next {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
@@ -718,22 +776,44 @@ impl<V: Service, B: Backend> Worker<V, B> {
             conn.session
                 .handle(&mut self.cx, Event::Path(path), &mut self.out.tx, self.now);
         }
-        self.tell(id, Event::Sent)
+        conn.session
+            .handle(&mut self.cx, Event::Sent, &mut self.out.tx, self.now);
+        Next::Poll(id)
     }
 
     /// Asks the session for its action and starts it; output in `tx` goes first, whatever the action.
     #[inline]
-    fn poll(&mut self, id: Id, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+    fn poll(&mut self, id: Id, rounds_left: &mut u32) -> Next {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
-        let action = conn.session.poll(&mut self.cx, &mut self.out.tx, self.now);
+        match conn.session.poll(&mut self.cx, &mut self.out.tx, self.now) {
+            // A response, and the wait for the next request, in as few steps as possible.
+            Action::Write if conn.state == State::Turn && !self.out.tx.is_empty() => {
+                conn.state = State::Sending;
+                let out = self.take_output();
+                self.submit_output(id, Op::Send { id, out }, rounds_left)
+            }
+            Action::Read
+                if conn.state == State::Turn && self.out.tx.is_empty() && !self.is_aside && !conn.eof =>
+            {
+                self.take_turn(id, Owed::Receive, rounds_left)
+            }
+            Action::Duplex { read, patient } => self.both_ways(id, read, patient, rounds_left),
+            action => self.act(id, action, rounds_left),
+        }
+    }
+
+    /// Starts an action; output in `tx` goes first, whatever the action.
+    fn act(&mut self, id: Id, action: Action<JobOf<V::Session>>, rounds_left: &mut u32) -> Next {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Next::Park;
+        };
         let action = match action {
             Action::Start(ticket, job) => {
                 self.go_both_ways(id);
                 return self.begin(id, ticket, job);
             }
-            Action::Duplex { read, patient } => return self.both_ways(id, read, patient, rounds_left),
             Action::Peer => return self.ask(id, rounds_left),
             Action::End => return self.end_output(id),
             Action::Abort => return self.end(id, Op::Abort { id }),
@@ -749,7 +829,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.is_aside = true;
             }
             let out = self.take_output();
-            return self.submit_output(id, Op::Send { id, out });
+            return self.submit_output(id, Op::Send { id, out }, rounds_left);
         }
         if self.is_aside && !conn.state.is_sending() {
             let job = patience::clear(&mut self.looks, &mut self.held, &mut self.is_aside, id);
@@ -777,7 +857,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             }
             Action::Wait(job) => self.begin(id, Ticket::ONLY, job),
             Action::Close => self.cut_off(id),
-            // The last five were dealt with above.
+            // The last five were dealt with before.
             Action::Write
             | Action::Stay
             | Action::Start(..)
@@ -794,12 +874,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// The session's output, with an empty box in its place.
     #[inline]
     fn take_output(&mut self) -> Box<Out> {
-        let writing = self.bounds.manner.writing;
-        let empty = self.spare.pop().unwrap_or_else(|| Out::new(writing));
+        let empty = self.spare.pop();
+        let empty = empty.unwrap_or_else(|| Out::new(self.bounds.manner.writing));
         std::mem::replace(&mut self.out, empty)
     }
 
-    fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next<JobOf<V::Session>> {
+    fn accepted(&mut self, id: Id, peer: SocketAddr) -> Next {
         count(&self.counters.accepted, 1);
         let pause = self.bounds.manner.accept_pause;
         if !pause.is_zero() {
@@ -832,12 +912,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
         Next::Poll(id)
     }
 
-    fn close(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+    fn close(&mut self, id: Id) -> Next {
         self.end(id, Op::Close { id })
     }
 
     /// Closes a connection that this side gives up; one that did not take its output is reset.
-    fn cut_off(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+    fn cut_off(&mut self, id: Id) -> Next {
         let is_sending = self.conns.get_mut(id).is_some_and(|conn| conn.state.is_sending());
         match is_sending {
             true => self.end(id, Op::Abort { id }),
@@ -845,7 +925,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    fn end(&mut self, id: Id, op: Op) -> Next<JobOf<V::Session>> {
+    fn end(&mut self, id: Id, op: Op) -> Next {
         let Some(mut conn) = self.conns.remove_at(id) else {
             return Next::Park;
         };
@@ -885,7 +965,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    fn lose(&mut self, id: Id, loss: Loss) -> Next<JobOf<V::Session>> {
+    fn lose(&mut self, id: Id, loss: Loss) -> Next {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.session
                 .handle(&mut self.cx, Event::Lost(loss), &mut self.out.tx, self.now);
@@ -898,12 +978,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
 
     /// Starts a job; continues at once with its output if it did not block. A session that waits for it alone rests; one
     /// with several is polled next.
-    fn begin(&mut self, id: Id, ticket: Ticket, job: JobOf<V::Session>) -> Next<JobOf<V::Session>> {
+    fn begin(&mut self, id: Id, ticket: Ticket, job: JobOf<V::Session>) -> Next {
         count(&self.counters.jobs, 1);
         let job = match &self.hands {
             Hands::Held { try_first: false, .. } => job,
             Hands::Own(_) | Hands::Pool(_) | Hands::Held { .. } => match job.try_now() {
-                Ok(output) => return Next::Output(id, ticket, output),
+                Ok(output) => return self.tell(id, Event::Done(ticket, output)),
                 Err(job) => job,
             },
         };
@@ -936,7 +1016,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }
     }
 
-    fn offload(&mut self, id: Id, work: Work<JobOf<V::Session>>) -> Next<JobOf<V::Session>> {
+    fn offload(&mut self, id: Id, work: Work<JobOf<V::Session>>) -> Next {
         let until = self.conns.get_mut(id).and_then(|conn| conn.session.deadline());
         // A session of several jobs counts on each: none is dropped for being late.
         let until = until.filter(|_| work.is_awaited_alone());
@@ -959,12 +1039,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
             match finished {
                 Finished::Job(id, job_id, output) => {
                     if self.is_awaited(id, job_id) {
-                        self.run(Next::Output(id, job_id.ticket, output));
+                        self.run(First::Output(id, job_id.ticket, output));
                     }
                 }
                 Finished::Warm(id, warmed) => {
                     if let Some(done) = self.backend.submit(Op::Resume { id, warmed }) {
-                        self.run(Next::Done(done));
+                        self.run(First::Done(done));
                     }
                 }
                 Finished::Panicked(id, job_id) => {
@@ -977,26 +1057,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Moves the connection forward in the wheel if its deadline is now earlier.
-    #[inline]
     fn rearm(&mut self, id: Id) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        if let Some(at) = conn.session.deadline() {
-            self.wake_at(id, at);
-        }
-    }
-
-    /// Makes the wheel ask for the connection's deadline at `at`, unless it does so earlier.
-    #[inline]
-    fn wake_at(&mut self, id: Id, at: Instant) {
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        let due = self.wheel.coarse(at);
-        if due < conn.due {
-            conn.due = due;
-            self.wheel.arm(id.index, at);
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.rearm(id, &mut self.wheel);
         }
     }
 
@@ -1014,7 +1077,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 self.look(id);
             }
             match self.deadline(id) {
-                Some((at, state)) if at > self.now => self.wake_at(id, patience::next(at, state, self.now)),
+                Some((at, state)) if at > self.now => {
+                    let at = patience::next(at, state, self.now);
+                    if let Some(conn) = self.conns.get_mut(id) {
+                        conn.wake_at(id, at, &mut self.wheel);
+                    }
+                }
                 Some(_) => {
                     self.fire(id);
                     self.watch(id);
@@ -1040,7 +1108,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
             if catch_unwind(AssertUnwindSafe(|| next = self.late(id))).is_err() {
                 return self.bury(Some(id));
             }
-            return self.run(next);
+            return self.run(First::Step(next));
         }
         let told = catch_unwind(AssertUnwindSafe(|| {
             conn.session
@@ -1054,7 +1122,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         }));
         match told {
             Err(_) => self.bury(Some(id)),
-            Ok(_) if idle => self.run(Next::Poll(id)),
+            Ok(_) if idle => self.run(First::Step(Next::Poll(id))),
             Ok(gives_up) => {
                 self.out.reset();
                 if gives_up {
@@ -1062,5 +1130,14 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 }
             }
         }
+    }
+}
+
+/// The earlier of two instants, as far as there are any.
+#[inline]
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }

@@ -261,43 +261,47 @@ impl Epoll {
 
     #[inline]
     fn receive(&mut self, id: Id) -> Option<Done> {
-        if self.tells_only {
-            return self.park(id, WANTS_INPUT);
-        }
         let socket = self.sockets.get_mut(id)?;
-        if socket.flags & EXHAUSTED == 0 {
-            // What a peer sends is passed on, and fewer, longer calls cost less for each byte.
-            let is_long = socket.flags & (DIALED | SENDS_MUCH) == DIALED | SENDS_MUCH;
-            let (mut buf, most) = match is_long && self.receive_max == Buf::CAPACITY {
-                true => (self.long.take().unwrap_or_else(|| Buf::of(Buf::LONG)), Buf::LONG),
-                false => (self.bufs.pop().unwrap_or_else(Buf::new), self.receive_max),
-            };
-            match socket::receive(&socket.fd, &mut buf, most) {
-                Received::Bytes { all } => {
-                    socket.flags &= !(WANTS_INPUT | SENDS_MUCH);
-                    if buf.len >= Buf::CAPACITY {
-                        socket.flags |= SENDS_MUCH;
-                    }
-                    if all && socket.flags & HUNG_UP == 0 {
-                        socket.flags |= EXHAUSTED;
-                    }
-                    return Some(Done::Recv { id, buf });
+        // After a response, there is usually nothing to receive.
+        match self.tells_only || socket.flags & EXHAUSTED != 0 {
+            true => self.park(id, WANTS_INPUT),
+            false => self.receive_now(id),
+        }
+    }
+
+    fn receive_now(&mut self, id: Id) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
+        // What a peer sends is passed on, and fewer, longer calls cost less for each byte.
+        let is_long = socket.flags & (DIALED | SENDS_MUCH) == DIALED | SENDS_MUCH;
+        let (mut buf, most) = match is_long && self.receive_max == Buf::CAPACITY {
+            true => (self.long.take().unwrap_or_else(|| Buf::of(Buf::LONG)), Buf::LONG),
+            false => (self.bufs.pop().unwrap_or_else(Buf::new), self.receive_max),
+        };
+        match socket::receive(&socket.fd, &mut buf, most) {
+            Received::Bytes { all } => {
+                socket.flags &= !(WANTS_INPUT | SENDS_MUCH);
+                if buf.len >= Buf::CAPACITY {
+                    socket.flags |= SENDS_MUCH;
                 }
-                Received::Nothing => {
+                if all && socket.flags & HUNG_UP == 0 {
                     socket.flags |= EXHAUSTED;
-                    self.recycle(buf);
                 }
-                Received::Eof => {
-                    self.recycle(buf);
-                    return Some(Done::Eof { id });
-                }
-                Received::Lost(loss) => {
-                    self.recycle(buf);
-                    return Some(Done::Failed { id, loss });
-                }
+                Some(Done::Recv { id, buf })
+            }
+            Received::Nothing => {
+                socket.flags |= EXHAUSTED;
+                self.recycle(buf);
+                self.park(id, WANTS_INPUT)
+            }
+            Received::Eof => {
+                self.recycle(buf);
+                Some(Done::Eof { id })
+            }
+            Received::Lost(loss) => {
+                self.recycle(buf);
+                Some(Done::Failed { id, loss })
             }
         }
-        self.park(id, WANTS_INPUT)
     }
 
     /// As a receive of at most `most` bytes, but discards them: how many, or another result.
@@ -323,14 +327,19 @@ impl Epoll {
 
     #[inline]
     fn park(&mut self, id: Id, wants: u16) -> Option<Done> {
-        let Epoll { sockets, epoll, .. } = self;
-        let socket = sockets.get_mut(id)?;
+        let socket = self.sockets.get_mut(id)?;
         socket.flags |= wants;
-        if socket.flags & REGISTERED != 0 {
-            return None;
+        match socket.flags & REGISTERED {
+            0 => self.register(id),
+            _ => None,
         }
+    }
+
+    /// Registers a connection that has to wait for the first time.
+    fn register(&mut self, id: Id) -> Option<Done> {
+        let socket = self.sockets.get_mut(id)?;
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        match epoll::add(&*epoll, &socket.fd, data(id.index, id.generation), flags) {
+        match epoll::add(&self.epoll, &socket.fd, data(id.index, id.generation), flags) {
             Ok(()) => {
                 socket.flags |= REGISTERED;
                 None
@@ -577,7 +586,8 @@ impl Backend for Epoll {
             .is_some_and(|listener| socket::is_awaited(listener))
     }
 
-    #[inline]
+    /// Always inlined: most callers pass a known operation, for which the compiler removes the `match`.
+    #[inline(always)]
     fn submit(&mut self, op: Op) -> Option<Done> {
         match op {
             Op::Recv { id } => self.receive(id),

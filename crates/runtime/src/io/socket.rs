@@ -303,6 +303,11 @@ fn hand_over(fd: &OwnedFd, out: &mut Out, disk: Disk, granted: u64, conduit: Opt
             Some(Body::File(_)) => rustix::net::send(fd, head, SendFlags::NOSIGNAL | SendFlags::MORE),
         };
         match sent {
+            // The end of most responses: they are a head that the kernel takes whole.
+            Ok(n) if out.tx.body.is_none() && n == out.head_left().len() => {
+                out.head_sent += n;
+                return Pushed::All;
+            }
             Ok(n) => {
                 room -= n as u64;
                 out.advance(n);

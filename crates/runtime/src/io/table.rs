@@ -17,7 +17,8 @@ struct Slot<T> {
 /// A table of `T` by [`Id`].
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    pages: Vec<Box<[Slot<T>]>>,
+    /// Arrays, so that a lookup neither loads nor checks the length of a page.
+    pages: Vec<Box<[Slot<T>; PAGE]>>,
     free: Vec<u32>,
     used: usize,
 }
@@ -49,14 +50,15 @@ impl<T> Table<T> {
     }
 
     fn add_page(&mut self) {
-        self.pages.push(
-            (0..PAGE)
-                .map(|_| Slot {
-                    generation: 0,
-                    value: None,
-                })
-                .collect(),
-        );
+        let page: Box<[Slot<T>]> = (0..PAGE)
+            .map(|_| Slot {
+                generation: 0,
+                value: None,
+            })
+            .collect();
+        let page: Result<Box<[Slot<T>; PAGE]>, _> = page.try_into();
+        self.pages
+            .push(page.unwrap_or_else(|_| unreachable!("it has as many slots")));
     }
 
     /// Stores a value in a free slot.
@@ -92,10 +94,7 @@ impl<T> Table<T> {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        let slot = self
-            .pages
-            .get_mut(id.index as usize / PAGE)?
-            .get_mut(id.index as usize % PAGE)?;
+        let slot = &mut self.pages.get_mut(id.index as usize / PAGE)?[id.index as usize % PAGE];
         if slot.generation != id.generation {
             return None;
         }
@@ -104,10 +103,7 @@ impl<T> Table<T> {
 
     /// The id of a slot's current value.
     pub(crate) fn id_at(&self, index: u32) -> Option<Id> {
-        let slot = self
-            .pages
-            .get(index as usize / PAGE)?
-            .get(index as usize % PAGE)?;
+        let slot = &self.pages.get(index as usize / PAGE)?[index as usize % PAGE];
         slot.value.as_ref()?;
         Some(Id {
             index,

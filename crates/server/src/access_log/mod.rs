@@ -641,7 +641,10 @@ impl Journal {
             let mut from = 0;
             let has_spans = !held.spans.is_empty();
             let mut has_written = has_spans;
-            for (number, line) in held.lines.drain(..).enumerate() {
+            // Taken out of the slot: if a line causes a panic, the worker ends the session, which finishes the slot again.
+            // The second call must not find that line.
+            let mut lines = std::mem::take(&mut held.lines);
+            for (number, line) in lines.iter().enumerate() {
                 let whole = u64::from(line.head_bytes) + line.body_bytes;
                 let got = whole.min(left);
                 left -= got;
@@ -684,6 +687,8 @@ impl Journal {
                 has_written |= !matches!(line.form, Form::None);
                 from = end;
             }
+            lines.clear();
+            held.lines = lines;
             held.text.clear();
             if has_written {
                 self.buffered_since.get_or_insert(now);
@@ -713,9 +718,15 @@ impl Journal {
 
     #[inline]
     fn open(&mut self) -> Slot {
-        if let Some(index) = self.spare.pop() {
-            return Slot(index);
+        match self.spare.pop() {
+            Some(index) => Slot(index),
+            None => self.add_slot(),
         }
+    }
+
+    /// Adds a slot. A separate function, so that responses that reuse a slot need no stack space for a new one.
+    #[cold]
+    fn add_slot(&mut self) -> Slot {
         self.held.push(Held::default());
         Slot((self.held.len() - 1) as u32)
     }

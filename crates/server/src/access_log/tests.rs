@@ -83,6 +83,19 @@ fn the_three_formats() {
     );
 }
 
+/// A session that panics is ended, and that finishes its slot once more.
+#[test]
+fn a_line_that_panics_is_not_finished_twice() {
+    let mut journal = Journal::new(Some(LogFormat::Common));
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 0);
+    journal.held[slot.0 as usize].text.clear();
+    let sent = std::panic::AssertUnwindSafe(|| journal.sent(&mut slot, at(350)));
+    assert!(std::panic::catch_unwind(sent).is_err(), "its text is missing");
+    journal.lost(&mut slot, Cut::Peer, at(350));
+    assert_eq!(slot, Slot::NONE);
+}
+
 #[test]
 fn an_answer_cut_short_is_logged_with_what_was_sent() {
     let r = request();

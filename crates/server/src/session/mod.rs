@@ -66,6 +66,19 @@ impl Session {
         }
     }
 
+    /// The action of any session.
+    #[inline(never)]
+    fn action(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
+        if self.is_leaving_http1() {
+            self.leave_http1(cx, now);
+        }
+        match self {
+            Session::Http1(http1) => http1.poll(tx),
+            Session::Forwarding(http1) => http1.poll_both_ways(cx, tx, now),
+            Session::Http2(http2) => http2.poll(cx, tx, now),
+        }
+    }
+
     /// Whether the connection goes on as another kind of session. It does so with the next `poll` or event, so that no
     /// request in HTTP/1 has to look for it.
     #[inline]
@@ -119,14 +132,16 @@ impl runtime::Session for Session {
 
     #[inline]
     fn poll(&mut self, cx: &mut Cx, tx: &mut Tx, now: Instant) -> Action<Work> {
-        if self.is_leaving_http1() {
-            self.leave_http1(cx, now);
+        // As in `handle`.
+        if let Session::Http1(http1) = self {
+            if http1.is_idle() {
+                return Action::Read;
+            }
+            if http1.has_answered() && !tx.is_empty() {
+                return Action::Write;
+            }
         }
-        match self {
-            Session::Http1(http1) => http1.poll(tx),
-            Session::Forwarding(http1) => http1.poll_both_ways(cx, tx, now),
-            Session::Http2(http2) => http2.poll(cx, tx, now),
-        }
+        self.action(cx, tx, now)
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 
 use super::super::dispatcher::Dispatcher;
 use super::super::shared_state::count;
-use super::{Conn, NEVER, Next, State, Stopping, Worker};
+use super::{Conn, First, NEVER, Next, State, Stopping, Worker};
 use crate::io::{Backend, Done, Id, Op};
 use crate::machine::is_out_of_resources;
 use crate::session::{Event, Need, Service};
@@ -92,7 +92,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 Arrival::New { fd, peer, listener } => {
                     self.accepting = numbered(listener);
                     if let Some(id) = self.backend.adopt(fd) {
-                        self.run(Next::Done(Done::Accepted { id, peer }));
+                        self.run(First::Done(Done::Accepted { id, peer }));
                     }
                 }
                 Arrival::Parcel(parcel) => {
@@ -119,7 +119,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                         // Timeouts may have changed while it was with another worker.
                         self.tell_aside(id, Event::Reconsider);
                     } else {
-                        self.run(Next::Receive(id));
+                        self.run(First::Step(Next::Receive(id)));
                     }
                 }
             }
@@ -217,7 +217,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     }
                     // Other errors concern that one connection (aborted, a network error); the next may succeed.
                 }
-                Some(done) => self.run(Next::Done(done)),
+                Some(done) => self.run(First::Done(done)),
             }
         }
         Accepting::More

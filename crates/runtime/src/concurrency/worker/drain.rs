@@ -104,7 +104,9 @@ impl<V: Service, B: Backend> Worker<V, B> {
                 if let Some(dispatcher) = &mut self.dispatcher {
                     self.arrivals.extend(dispatcher.dissolve().map(Arrival::Parcel));
                 }
-                self.for_each(|worker, id| drop(worker.cut_off(id)));
+                self.for_each(|worker, id| {
+                    let _ = worker.cut_off(id);
+                });
                 let _ = self.backend.submit(Op::StopListening);
             }
             Stopping::Drained => {}

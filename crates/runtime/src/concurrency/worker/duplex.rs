@@ -9,7 +9,7 @@
 
 use super::{Next, Owed, State, Underway, Worker};
 use crate::io::{Backend, Done, Id, Op};
-use crate::session::{JobOf, Service};
+use crate::session::Service;
 
 impl<V: Service, B: Backend> Worker<V, B> {
     /// The session has several answers under way from now on, or a job beside them.
@@ -24,7 +24,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Closes this end's half while the session goes on reading.
-    pub(super) fn end_output(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+    pub(super) fn end_output(&mut self, id: Id) -> Next {
         self.go_both_ways(id);
         if let Some(conn) = self.conns.get_mut(id) {
             assert!(
@@ -38,13 +38,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Sends what the session wrote, and receives meanwhile if it reads.
-    pub(super) fn both_ways(
-        &mut self,
-        id: Id,
-        read: bool,
-        patient: bool,
-        rounds_left: &mut u32,
-    ) -> Next<JobOf<V::Session>> {
+    pub(super) fn both_ways(&mut self, id: Id, read: bool, patient: bool, rounds_left: &mut u32) -> Next {
         self.go_both_ways(id);
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
@@ -58,8 +52,12 @@ impl<V: Service, B: Backend> Worker<V, B> {
             out.is_patient = patient;
             match self.backend.submit(Op::Send { id, out }) {
                 // The next poll receives.
-                Some(done @ (Done::Sent { .. } | Done::Failed { .. })) => return Next::Done(done),
-                Some(done) => drop(self.take(done, rounds_left)),
+                Some(done @ (Done::Sent { .. } | Done::Failed { .. })) => {
+                    return self.take(done, rounds_left);
+                }
+                Some(done) => {
+                    let _ = self.take(done, rounds_left);
+                }
                 None => {}
             }
             self.watch(id);

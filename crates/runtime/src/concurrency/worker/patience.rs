@@ -64,7 +64,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         };
         if let Some(at) = conn.session.deadline() {
             let at = next(at, conn.state, self.now);
-            self.wake_at(id, at);
+            conn.wake_at(id, at, &mut self.wheel);
         }
     }
 
@@ -132,7 +132,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Tells a session that its job takes too long.
-    pub(super) fn late(&mut self, id: Id) -> Next<JobOf<V::Session>> {
+    pub(super) fn late(&mut self, id: Id) -> Next {
         let Some(conn) = self.conns.get_mut(id) else {
             return Next::Park;
         };
@@ -158,7 +158,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
         id: Id,
         work: Work<JobOf<V::Session>>,
         pool: &Arc<BlockingPool<JobOf<V::Session>>>,
-    ) -> Next<JobOf<V::Session>> {
+    ) -> Next {
         let waiter = std::thread::current();
         let inbox = Inbox::new(move || waiter.unpark());
         let is_alone = work.is_awaited_alone();
@@ -179,7 +179,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
                     if let Some(conn) = self.conns.get_mut(id).filter(|_| is_alone) {
                         conn.state = State::Turn;
                     }
-                    return Next::Output(id, job_id.ticket, output);
+                    return self.tell(id, Event::Done(job_id.ticket, output));
                 }
                 Some(Finished::Warm(..) | Finished::Panicked(..)) => {
                     return self.lose(id, Loss::File(libc::EIO));

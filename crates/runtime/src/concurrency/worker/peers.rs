@@ -5,10 +5,10 @@
 //! [`peers`](super::super::peers).
 
 use super::super::peers::{Ground, News, Outcome, Parting, Peers};
-use super::{Next, Owed, Worker};
+use super::{First, Next, Owed, Worker};
 use crate::io::{Backend, Buf, Done, Id};
 use crate::peer::{Ask, PeerEvent, PeerLoss};
-use crate::session::{Event, JobOf, Service};
+use crate::session::{Event, Service};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What sessions are told of shared connections in one turn.
@@ -30,7 +30,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Carries out what a session asks for one of its peers; the session is polled again.
-    pub(super) fn ask(&mut self, owner: Id, rounds_left: &mut u32) -> Next<JobOf<V::Session>> {
+    pub(super) fn ask(&mut self, owner: Id, rounds_left: &mut u32) -> Next {
         self.go_both_ways(owner);
         let asked = self.out.tx.asked.take();
         let asked = *asked.expect("only `Tx::ask` makes this action");
@@ -57,7 +57,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Tells a session what came of a call. `None`: nothing was to be told.
-    fn tell_of_peer(&mut self, outcome: Outcome<Id>) -> Option<Next<JobOf<V::Session>>> {
+    fn tell_of_peer(&mut self, outcome: Outcome<Id>) -> Option<Next> {
         match outcome {
             Outcome::Nothing => None,
             Outcome::Later(id) => {
@@ -75,7 +75,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     }
 
     /// Processes what is done for a slot that has no connection; it may be that of a peer.
-    pub(super) fn take_of_peer(&mut self, done: Done) -> Next<JobOf<V::Session>> {
+    pub(super) fn take_of_peer(&mut self, done: Done) -> Next {
         let (peers, mut ground) = self.peers();
         let outcome = peers.take(&mut ground, done);
         self.tell_of_peer(outcome).unwrap_or(Next::Park)
@@ -84,7 +84,7 @@ impl<V: Service, B: Backend> Worker<V, B> {
     /// Continues to read from a peer whose session used up its share of the last turn.
     pub(super) fn go_on_with_peer(&mut self, id: Id) {
         if self.peers.has(id) {
-            self.run(Next::Done(Done::Input { id }));
+            self.run(First::Done(Done::Input { id }));
         }
     }
 
