@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::condition::Sets;
 use crate::model::{Proxy, Site};
-use crate::pattern::{covers, covers_all, meet, overlaps};
+use crate::pattern::{covers, covers_all, meet, overlaps, shortest};
 
 /// Most paths of one lost rule that the report names.
 const NAMED_MAX: usize = 8;
@@ -101,6 +101,35 @@ impl Site {
         }
     }
 
+    /// Admits nobody to the shortest path of a pattern whom a later rule refuses, if the expression does not match that path. Returns
+    /// the patterns of the rules that admit fewer clients for it.
+    pub(crate) fn keep_shortest(&mut self) -> Vec<String> {
+        let mut narrowed = Vec::new();
+        // The last ones first, so that those behind are complete.
+        for at in (0..self.access.len()).rev() {
+            let rule = &self.access[at];
+            if !rule.is_filled {
+                continue;
+            }
+            let path = shortest(&rule.path);
+            let decides = |next: &&Access| {
+                let leaves_it_out = next.is_filled && shortest(&next.path) == path;
+                next.conditions.is_empty() && next.applies_to(&path) && !leaves_it_out
+            };
+            let next = self.access[at + 1..].iter().find(decides);
+            let Some(next) = next.filter(|next| !rule.satisfies(next)) else {
+                continue;
+            };
+            let both = rule.and(next).unwrap_or_else(|_| Access::nobody(&rule.path));
+            narrowed.push(rule.path.clone());
+            self.access[at] = Access {
+                rank: rule.rank,
+                ..both
+            };
+        }
+        narrowed
+    }
+
     /// Refuses everyone these paths, whatever other rules say: what limits access to them is lost.
     pub(crate) fn close(&mut self, paths: &[String]) {
         for path in paths {
@@ -188,6 +217,7 @@ impl Site {
                 self.access.push(rule);
             }
         }
+        self.keep_shortest();
         self.free_upstreams();
         // A path without a rule is for everyone.
         while self.access.last().is_some_and(Access::is_for_everyone) {
@@ -409,6 +439,49 @@ mod tests {
         };
         site.leave_names_of_folders();
         assert_eq!(site.access[0].path, "/a/*");
+    }
+
+    #[test]
+    fn a_folder_that_an_expression_leaves_out_keeps_its_rule() {
+        let closed = || rule("/*", &[], &["all"], false);
+        let filled = |path: &str, allow: &[&str]| Access {
+            is_filled: true,
+            ..rule(path, allow, &[], false)
+        };
+        let kept = |access: Vec<Access>| {
+            let mut site = Site {
+                access,
+                ..Site::default()
+            };
+            let narrowed = site.keep_shortest();
+            (narrowed, site.access.swap_remove(0))
+        };
+        let (narrowed, first) = kept(vec![filled("/a/*", &["all"]), closed()]);
+        assert!(first.is_for_nobody(), "{first:?}");
+        assert_eq!(narrowed, ["/a/*"]);
+        let asked = rule("/*", &[], &[], true);
+        let (_, first) = kept(vec![filled("/a/*", &["10.0.0.0/8"]), asked]);
+        assert!(
+            first.htpasswd.is_some() && first.allow == ["10.0.0.0/8"],
+            "{first:?}"
+        );
+        // The first rule behind that is about the folder decides.
+        let own = rule("/a*", &["all"], &[], false);
+        for access in [
+            vec![filled("/a/*", &["all"]), own.clone(), closed()],
+            vec![filled("/a/*", &["all"])],
+            vec![own, closed()],
+        ] {
+            let first = access[0].clone();
+            assert_eq!(kept(access), (Vec::new(), first));
+        }
+        let other = rule("/a/b/*", &["all"], &[], false);
+        let (_, first) = kept(vec![filled("/a/*", &["all"]), other, closed()]);
+        assert!(first.is_for_nobody(), "{first:?}");
+        // One that leaves it out, too, does not decide.
+        let twin = filled("/a/*", &["10.0.0.0/8"]);
+        let (_, first) = kept(vec![filled("/a/*", &["all"]), twin, closed()]);
+        assert!(first.is_for_nobody(), "{first:?}");
     }
 
     #[test]

@@ -174,6 +174,8 @@ struct Routes<'a> {
 struct Level {
     /// Patterns of `handle` and `handle_path` up to here, and whether they answer every request that they get.
     handled: Vec<(String, bool)>,
+    /// Those of expressions that do not match the shortest path of the pattern, as `^/a/.+`.
+    filled: Vec<String>,
     /// Patterns of redirects up to here.
     redirected: Vec<String>,
     /// Whether the directive that is read is one of these two: of them, Caddy runs the first that matches.
@@ -275,6 +277,9 @@ impl Routes<'_> {
                     let is_for_all = is_always && matcher.networks.is_none();
                     if let Some(level) = level.filter(|_| is_handle && is_for_all && !matcher.is_everything())
                     {
+                        if matcher.is_filled {
+                            level.filled.extend(matcher.patterns.iter().cloned());
+                        }
                         let is_answer = answers(directive.inner());
                         let patterns = matcher.patterns.iter().cloned();
                         level.handled.extend(patterns.map(|path| (path, is_answer)));

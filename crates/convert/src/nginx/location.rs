@@ -26,6 +26,9 @@ use crate::value::{NO_TEXT, is_program, is_site_path};
 /// What becomes of paths without a pattern that an upstream answers.
 const SENT: &str = "in the result, the files that the root has at these paths are sent";
 
+/// Why an expression with `.+` at its end has no folder of its own.
+const NO_FOLDER: &str = "a mount of Weir is also for the folder itself, which the expression leaves out";
+
 /// Why `internal` says nothing in a named location.
 const NOT_ASKED: &str = "no client can ask for a named location";
 
@@ -93,17 +96,17 @@ fn passes_on(directive: &Directive) -> bool {
 }
 
 /// Puts the rules of all locations of a block into a site, in the order in which nginx tries them. `outer`: the paths of the
-/// block. Returns the paths that no upstream answers.
+/// block; `filled`: those of its patterns whose shortest path it leaves out. Returns the paths that no upstream answers.
 pub(super) fn locations(
     block: &[Directive],
-    outer: &[String],
+    (outer, filled): (&[String], &[String]),
     around: &Level,
     site: &mut Site,
     cx: &mut Context<'_>,
 ) -> Vec<String> {
     let blocks = block.iter().filter(|directive| directive.name == "location");
     let mut places: Vec<(&Directive, Place)> = blocks
-        .map(|directive| (directive, admission::placed(directive, outer)))
+        .map(|directive| (directive, admission::placed(directive, outer, filled)))
         .collect();
     // A named location answers the paths whose files are tried in vain.
     let tries = |block: &[Directive], name: &str| {
@@ -115,16 +118,21 @@ pub(super) fn locations(
         let Some(name) = places[index].1.name.clone() else {
             continue;
         };
-        let from = places
+        let (mut patterns, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for (_, place) in places
             .iter()
-            .filter(|(directive, _)| tries(directive.inner(), &name));
-        let mut patterns: Vec<String> = from.flat_map(|(_, place)| place.patterns.clone()).collect();
+            .filter(|(directive, _)| tries(directive.inner(), &name))
+        {
+            patterns.extend(place.patterns.iter().cloned());
+            left_out.extend(place.filled.iter().cloned());
+        }
         if tries(block, &name) {
             patterns.extend(outer.iter().cloned());
+            left_out.extend(filled.iter().cloned());
         }
         let passes = places[index].0.inner().iter().any(passes_on);
         if passes && !patterns.is_empty() {
-            places[index].1.answer_missing(patterns);
+            places[index].1.answer_missing(patterns, left_out);
         }
     }
     admission::precede_shorter(&mut places);
@@ -393,7 +401,7 @@ fn location(
         level.access = over;
         level.site.header.extend(own.lines.iter().cloned());
         level.site.header_always.extend(own.always.iter().cloned());
-        inner = locations(block.inner(), &place.patterns, &level, site, cx);
+        inner = locations(block.inner(), (&place.patterns, &place.filled), &level, site, cx);
         let narrow = std::mem::replace(&mut site.proxies, proxies);
         if let Err(why) = site.keep_from_upstreams(&inner) {
             cx.report.add(&block.at, &block.shown(), Fate::missing(why));
@@ -742,6 +750,9 @@ impl<'a> Own<'a> {
         if let Some(lost @ Fate::Missing(_)) = &self.root {
             return lost.clone();
         }
+        if !self.place.filled.is_empty() {
+            return Fate::missing(NO_FOLDER);
+        }
         let (pattern, differs) = self.folder();
         let mount = match site.mount_of_root(&pattern, &root) {
             Ok(mount) => mount,
@@ -846,6 +857,9 @@ impl<'a> Own<'a> {
                 return Fate::Carried;
             }
             level.alias = None;
+            if !self.place.filled.is_empty() {
+                return Fate::missing(NO_FOLDER);
+            }
             if self.place.is_everything() {
                 site.root = Some(path.clone());
                 level.site.root = Some(path);
@@ -867,6 +881,9 @@ impl<'a> Own<'a> {
         level.alias = Some((prefix.trim_end_matches('/').to_owned(), path.clone()));
         if is_same {
             return Fate::Carried;
+        }
+        if !self.place.filled.is_empty() {
+            return Fate::missing(NO_FOLDER);
         }
         let is_prefix = self.place.patterns.iter().any(|one| one.ends_with('*'));
         if let Some(why) = crate::mounts::of_file(prefix, &path).filter(|_| is_prefix) {

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{ACCESS_MAX, LIMITS_MAX, Site};
-use crate::pattern::{covers_all, meet, overlaps};
+use crate::pattern::{covers_all, meet, overlaps, shortest};
 use crate::report::{At, Report};
 
 /// Most rules for the paths below the names of one pattern.
@@ -45,6 +45,7 @@ fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
     let path = format!("{}/", rule.path);
     let own = Access {
         path: path.clone(),
+        is_filled: false,
         ..rule.clone()
     };
     let (mut narrow, mut wide) = (Vec::new(), own.clone());
@@ -63,7 +64,11 @@ fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
                 Vec::new()
             }
         };
-        narrow.extend(paths.into_iter().map(|path| Access { path, ..next.clone() }));
+        narrow.extend(paths.into_iter().map(|path| Access {
+            path,
+            is_filled: false,
+            ..next.clone()
+        }));
         if is_last {
             break;
         }
@@ -81,7 +86,11 @@ fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
 fn both(rule: &Access, next: &Access) -> Access {
     let path = rule.path.clone();
     match next.satisfies(rule) {
-        true => Access { path, ..next.clone() },
+        true => Access {
+            path,
+            is_filled: rule.is_filled,
+            ..next.clone()
+        },
         false => rule.and(next).unwrap_or_else(|_| Access::nobody(&path)),
     }
 }
@@ -98,6 +107,33 @@ pub(super) fn leave_start(site: &mut Site, block: &Directive, report: &mut Repor
     let location = block.inner().iter().find(is_start).unwrap_or(block);
     let why = "a rule of Weir for `/` is for all paths, so the result has none for `/` alone and refuses nobody there";
     report.add(&location.at, "access to `/`", Fate::open(why));
+}
+
+/// Admits to a folder that an expression leaves out, as `/a/` for `^/a/.+`, nobody whom the rule of that path refuses. `block` is the
+/// server.
+pub(super) fn keep_shortest(site: &mut Site, block: &Directive, report: &mut Report) {
+    // A rule for the paths below a name reports nothing.
+    let narrowed = site.keep_shortest();
+    for path in narrowed.into_iter().filter(|path| path.contains('*')) {
+        let location = leaving_out(block, &path).unwrap_or(block);
+        let why = format!(
+            "a rule of Weir for `{path}` is also for `{}`, so clients must satisfy the rule of that path, too",
+            shortest(&path)
+        );
+        report.add(&location.at, &location.shown(), Fate::changed(why));
+    }
+}
+
+/// The location in a block whose expression leaves out the shortest path of this pattern.
+fn leaving_out<'d>(block: &'d Directive, path: &str) -> Option<&'d Directive> {
+    let mut locations = block.inner().iter().filter(|one| one.name == "location");
+    locations.find_map(|one| {
+        let is_it = Place::of(one).filled.iter().any(|known| known == path);
+        match is_it {
+            true => Some(one),
+            false => leaving_out(one, path),
+        }
+    })
 }
 
 /// Keeps the script and the page that answer paths without a file from clients whom their own rules refuse. nginx asks again before it
