@@ -14,32 +14,40 @@ impl Site {
     pub(crate) fn all_access(&self) -> Vec<Access> {
         let covers_everything = |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path);
         // No rule has an effect behind one for all paths, and Weir accepts none there.
-        let reached = |mut rules: Vec<Access>| {
-            let end = rules.iter().position(covers_everything);
-            rules.truncate(end.map_or(rules.len(), |at| at + 1));
-            rules
+        let end = self.access.iter().position(covers_everything);
+        let reached = &self.access[..end.map_or(self.access.len(), |at| at + 1)];
+        // A first rule that refuses everything leaves nothing to the conditions.
+        let closes = |rule: &Access| covers_everything(rule) && rule.is_for_nobody();
+        let refusals: &[Access] = match reached.first().is_some_and(closes) {
+            true => &[],
+            false => &self.refusals,
         };
-        let closes = |rule: &&Access| covers_everything(rule) && rule.is_for_nobody();
-        let has_conditions = self.access.iter().any(|rule| !rule.conditions.is_empty());
-        if (self.refusals.is_empty() && !has_conditions) || self.access.first().filter(closes).is_some() {
-            return reached(self.access.clone());
+        let mut all: Vec<Access> = Vec::new();
+        for rule in refusals.iter().chain(reached) {
+            // The first rule that covers a path and whose conditions hold decides.
+            let decides = |known: &Access| known.conditions.is_empty() && known.applies_to(&rule.path);
+            if rule.conditions.is_empty() || !all.iter().any(decides) {
+                all.push(rule.clone());
+            }
         }
-        let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
-        for conditional in all.clone().iter().filter(|rule| !rule.conditions.is_empty()) {
-            let covers_it = |rule: &Access| {
+        // Weir asks for a later rule without conditions.
+        let mut others: Vec<Access> = Vec::new();
+        let conditional = all.iter().enumerate();
+        for (at, conditional) in conditional.filter(|(_, rule)| !rule.conditions.is_empty()) {
+            let holds = |rule: &Access| {
                 rule.conditions.is_empty() && (covers_all(&rule.path) || rule.path == conditional.path)
             };
-            if !all.iter().any(covers_it) {
-                all.push(Access {
+            let mut behind = all[at + 1..].iter().chain(&others);
+            if !behind.any(holds) {
+                others.push(Access {
                     path: conditional.path.clone(),
                     allow: vec!["all".to_owned()],
                     ..Access::default()
                 });
             }
         }
-        // One that admits all paths is the last.
-        all.sort_by_key(covers_everything);
-        reached(all)
+        all.extend(others);
+        all
     }
 
     /// Admits clients of these networks only, who must also satisfy the other rules.
@@ -502,6 +510,39 @@ mod tests {
         assert!(first.is_for_nobody());
         site.close(&["/*".to_owned()]);
         assert_eq!(site.all_access(), [Access::nobody("/*")]);
+    }
+
+    #[test]
+    fn a_rule_for_all_paths_stays_before_those_behind_it() {
+        let conditional = |path: &str| Access {
+            conditions: vec!["header x".to_owned()],
+            ..Access::nobody(path)
+        };
+        let mut site = Site {
+            access: vec![
+                rule("/a/*", &["10.0.0.0/8"], &[], false),
+                rule("/*", &[], &["all"], false),
+                rule("/b/*", &["all"], &[], false),
+                conditional("/d/*"),
+            ],
+            ..Site::default()
+        };
+        site.refuse("/c/*", &Sets::one("header x"), 403);
+        let paths = |site: &Site| -> Vec<String> {
+            let rules = site.all_access().into_iter();
+            rules.map(|rule| rule.path).collect()
+        };
+        // `/b/*` would admit clients whom the rule before it refuses.
+        assert_eq!(paths(&site), ["/c/*", "/a/*", "/*"]);
+        // A rule with conditions has an effect before others for its paths alone, and one behind it holds without the conditions.
+        site.refusals.clear();
+        site.access = vec![
+            rule("/a/*", &["all"], &[], false),
+            conditional("/a/*"),
+            conditional("/b/*"),
+        ];
+        assert_eq!(paths(&site), ["/a/*", "/b/*", "/b/*"]);
+        assert!(site.all_access()[2].is_for_everyone());
     }
 
     #[test]
