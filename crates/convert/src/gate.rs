@@ -60,7 +60,8 @@ impl Site {
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
             *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
         }
-        if !self.access.iter().any(|rule| covers_all(&rule.path)) {
+        let is_last = |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path);
+        if !self.access.iter().any(is_last) {
             self.access.push(only);
         }
     }
@@ -77,8 +78,13 @@ impl Site {
                 let behind = rules.get(at + 1..).unwrap_or_default();
                 for next in behind {
                     if next.applies_to(&below) {
+                        let path = path.clone();
                         self.access.push(Access { path, ..next.clone() });
-                        break;
+                        // One with conditions decides about some requests only.
+                        match next.conditions.is_empty() {
+                            true => break,
+                            false => continue,
+                        }
                     }
                     let shared = meet(&next.path, &below).into_iter();
                     self.access
@@ -89,8 +95,8 @@ impl Site {
         }
     }
 
-    /// Leaves out the name of a folder where a later rule admits fewer clients to it. A rule for `/a/*` is also for `/a`, and a
-    /// `location /a/` of nginx says nothing about `/a`.
+    /// Leaves out the name of a folder where a later rule admits fewer clients or requests to it. A rule for `/a/*` is also for `/a`,
+    /// and a `location /a/` of nginx says nothing about `/a`.
     pub(crate) fn leave_names_of_folders(&mut self) {
         for at in 0..self.access.len() {
             let rule = &self.access[at];
@@ -99,7 +105,7 @@ impl Site {
                 continue;
             };
             let mut behind = self.access[at + 1..].iter();
-            let next = behind.find(|next| next.conditions.is_empty() && next.applies_to(name));
+            let next = behind.find(|next| next.applies_to(name));
             let admits_more = next.is_some_and(|next| !rule.satisfies(next));
             if admits_more && rule.conditions.is_empty() {
                 // With a slash at its end, a path covers what is below it, and not the path without.
@@ -120,20 +126,34 @@ impl Site {
                 continue;
             }
             let path = shortest(&rule.path);
-            let decides = |next: &&Access| {
+            let decides = |next: &Access| {
                 let leaves_it_out = next.is_filled && shortest(&next.path) == path;
                 next.conditions.is_empty() && next.applies_to(&path) && !leaves_it_out
             };
-            let next = self.access[at + 1..].iter().find(decides);
-            let Some(next) = next.filter(|next| !rule.satisfies(next)) else {
+            let behind = &self.access[at + 1..];
+            let end = behind.iter().position(decides);
+            let next = end.and_then(|end| behind.get(end));
+            let next = next.filter(|next| !rule.satisfies(next));
+            let both = next.map(|next| rule.and(next).unwrap_or_else(|_| Access::nobody(&rule.path)));
+            // Requests that are refused there are refused for all paths of the pattern.
+            let conditional = behind[..end.unwrap_or(behind.len())].iter();
+            let conditional = conditional.filter(|one| !one.conditions.is_empty() && one.applies_to(&path));
+            let conditional = conditional.map(|one| Access {
+                path: rule.path.clone(),
+                ..one.clone()
+            });
+            let conditional: Vec<Access> = conditional.collect();
+            if both.is_none() && conditional.is_empty() {
                 continue;
-            };
-            let both = rule.and(next).unwrap_or_else(|_| Access::nobody(&rule.path));
+            }
             narrowed.push(rule.path.clone());
-            self.access[at] = Access {
-                rank: rule.rank,
-                ..both
-            };
+            if let Some(both) = both {
+                self.access[at] = Access {
+                    rank: rule.rank,
+                    ..both
+                };
+            }
+            self.access.splice(at..at, conditional);
         }
         narrowed
     }
@@ -512,12 +532,46 @@ mod tests {
         assert_eq!(site.all_access(), [Access::nobody("/*")]);
     }
 
-    #[test]
-    fn a_rule_for_all_paths_stays_before_those_behind_it() {
-        let conditional = |path: &str| Access {
+    /// Refuses requests with a field.
+    fn conditional(path: &str) -> Access {
+        Access {
             conditions: vec!["header x".to_owned()],
             ..Access::nobody(path)
+        }
+    }
+
+    #[test]
+    fn refusals_with_conditions_hold_beside_what_is_added() {
+        let site = |access: &[Access]| Site {
+            access: access.to_vec(),
+            ..Site::default()
         };
+        // Other requests are limited to the networks.
+        let mut local = site(&[conditional("/*")]);
+        local.admit_only(&["127.0.0.0/8"]);
+        assert_eq!(local.access[1].allow, ["127.0.0.0/8"]);
+        // The name of a folder is refused as before, and so are the paths below a name.
+        let open = |path: &str| rule(path, &["all"], &[], false);
+        let mut named = site(&[open("/a/*"), conditional("/*")]);
+        named.leave_names_of_folders();
+        assert_eq!(named.access[0].path, "/a/");
+        let mut fenced = site(&[open("/a"), conditional("/*"), rule("/*", &[], &[], true)]);
+        fenced.fence();
+        assert_eq!(
+            fenced.access[..2],
+            [conditional("/a/"), rule("/a/", &[], &[], true)]
+        );
+        let filled = Access {
+            is_filled: true,
+            ..open("/a/*")
+        };
+        let mut kept = site(&[filled.clone(), conditional("/*")]);
+        assert_eq!(kept.keep_shortest(), ["/a/*"]);
+        assert_eq!(kept.access, [conditional("/a/*"), filled, conditional("/*")]);
+    }
+
+    #[test]
+    fn a_rule_for_all_paths_stays_before_those_behind_it() {
         let mut site = Site {
             access: vec![
                 rule("/a/*", &["10.0.0.0/8"], &[], false),

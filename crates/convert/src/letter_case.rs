@@ -6,10 +6,7 @@ use crate::access::Access;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
 use crate::pattern::overlaps;
-use crate::report::{At, Report};
-
-/// Most paths that a note names.
-const NAMED_MAX: usize = 3;
+use crate::report::{At, Report, named};
 
 /// Joins rules whose paths differ in case alone, and reports exceptions that are also for other spellings.
 pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
@@ -60,15 +57,6 @@ pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
         let (at, shown) = &place;
         report.add(at, &format!("case of paths of {shown}"), Fate::changed(why));
         noted.push(place);
-    }
-}
-
-/// The first paths of a list, and how many more there are.
-fn named(paths: &[String]) -> String {
-    let first = paths.get(..NAMED_MAX).unwrap_or(paths).join("`, `");
-    match paths.len().saturating_sub(NAMED_MAX) {
-        0 => format!("`{first}`"),
-        count => format!("`{first}` and {count} more"),
     }
 }
 

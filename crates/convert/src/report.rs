@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// Longest directive that a note quotes, in bytes.
 const QUOTED_MAX: usize = 80;
 
+/// Most texts of a list that a note names.
+const NAMED_MAX: usize = 3;
+
 /// Where a directive is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At {
@@ -109,6 +112,15 @@ impl Report {
                 &b.directive,
             ))
         });
+    }
+}
+
+/// The first texts of a list, and how many more there are.
+pub(crate) fn named(texts: &[String]) -> String {
+    let first = texts.get(..NAMED_MAX).unwrap_or(texts).join("`, `");
+    match texts.len().saturating_sub(NAMED_MAX) {
+        0 => format!("`{first}`"),
+        count => format!("`{first}` and {count} more"),
     }
 }
 

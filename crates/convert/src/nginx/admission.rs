@@ -246,9 +246,12 @@ fn passes_on(location: &Directive) -> bool {
     location.inner().iter().any(|one| one.name.ends_with("_pass"))
 }
 
-/// Whether a location decides about clients, or has a text that the result denies.
+/// Whether a location decides about clients or requests, or has a text that the result denies.
 pub(super) fn speaks(location: &Directive) -> bool {
-    says_access(location) || closed::refuses(location) || closed::sends_text(location)
+    says_access(location)
+        || closed::refuses(location)
+        || closed::refuses_some(location)
+        || closed::sends_text(location)
 }
 
 /// Whether a location says something about access itself.
@@ -282,7 +285,9 @@ pub(super) fn admit(
         let mut is_changed = false;
         for rule in rules {
             // A rule for `/` has no place in the result.
-            let decides = |known: &Access| known.path != "/" && known.applies_to(&rule.path);
+            let decides = |known: &Access| {
+                known.path != "/" && known.conditions.is_empty() && known.applies_to(&rule.path)
+            };
             let first = site.access.iter().position(decides);
             let Some(at) = first else {
                 if said.access.is_said() {

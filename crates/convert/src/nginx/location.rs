@@ -9,6 +9,7 @@ use super::level::{self, Level};
 use super::lines;
 use super::place::{Behind, Place, passes_to_fastcgi};
 use super::plain;
+use super::reach;
 use super::redirect;
 use super::scripts::{has_php, of_fastcgi, pass_to_fastcgi};
 use super::upstream::{self, Groups};
@@ -36,6 +37,8 @@ const NOT_ASKED: &str = "no client can ask for a named location";
 pub(super) struct Context<'a> {
     /// Patterns of the locations of one block that say something about access.
     pub(super) said: Vec<String>,
+    /// Patterns of the locations around the block that refuse some requests. nginx does not refuse them in the block.
+    pub(super) refused: Vec<String>,
     /// The folders of the locations of the server.
     pub(super) folders: Vec<Folder>,
     /// Field lines of locations, those of the strongest first.
@@ -144,7 +147,8 @@ pub(super) fn locations(
             true => admission::says_access(directive),
             false => admission::speaks(directive),
         });
-    let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
+    let said = speak.flat_map(|(_, place)| place.patterns.clone());
+    let said: Vec<String> = said.chain(cx.refused.iter().cloned()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
     let tried = site.tried.iter().find(|rule| rule.path == "*").cloned();
     // Paths of locations that no upstream answers.
@@ -211,6 +215,7 @@ pub(super) fn locations(
     cx.said = outside;
     keep_from_tried(&places, tried.as_ref(), site);
     lines::note(block, &places, around, cx.report);
+    reach::note_limits(&places, &site.limits, cx.report);
     own
 }
 
@@ -371,6 +376,7 @@ fn location(
         site.access.len(),
         site.proxies.len(),
     ];
+    let refusals = site.refusals.len();
     for directive in block.inner() {
         let fate = own.read(directive, block, &mut level, site, cx);
         if let Some(fate) = fate {
@@ -388,6 +394,12 @@ fn location(
         let fate = pass_to_fastcgi(directive, place, siblings, own.fastcgi, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
+    // Those of a server come before all rules, and those of a location behind the rules of stronger ones. A named location is asked
+    // last, and refuses requests whatever the rules of the path say.
+    let mut refused = match place.is_for_missing {
+        true => Vec::new(),
+        false => site.refusals.split_off(refusals),
+    };
     // The rules of locations in this one come before its own, as the first rule decides.
     let mut inner = Vec::new();
     if block.inner().iter().any(|directive| directive.name == "location") {
@@ -401,7 +413,12 @@ fn location(
         level.access = over;
         level.site.header.extend(own.lines.iter().cloned());
         level.site.header_always.extend(own.always.iter().cloned());
+        let around_refused = cx.refused.len();
+        if closed::refuses_some(block) {
+            cx.refused.extend(place.patterns.iter().cloned());
+        }
         inner = locations(block.inner(), (&place.patterns, &place.filled), &level, site, cx);
+        cx.refused.truncate(around_refused);
         let narrow = std::mem::replace(&mut site.proxies, proxies);
         if let Err(why) = site.keep_from_upstreams(&inner) {
             cx.report.add(&block.at, &block.shown(), Fate::missing(why));
@@ -422,8 +439,10 @@ fn location(
                 None => site.redirects.push(rule),
             }
         }
+        site.access.append(&mut refused);
         site.access.extend(access);
     }
+    site.access.append(&mut refused);
     // Behind those of locations in this one, which are stronger.
     for (header, always) in [(&own.lines, false), (&own.always, true)] {
         for path in place.patterns.iter().filter(|_| !header.is_empty()) {
@@ -649,7 +668,12 @@ impl<'a> Own<'a> {
                     // A refusal that is lost closes the location, but not a whole site.
                     match closed::refuses(directive) && !is_everything {
                         true => {
-                            site.close(&self.place.patterns);
+                            let paths = &self.place.patterns;
+                            match self.place.is_for_missing {
+                                true => site.close(paths),
+                                // Behind the rules of stronger locations.
+                                false => site.access.extend(paths.iter().map(|path| Access::nobody(path))),
+                            }
                             directive.note_all(&Fate::missing(format!("{why}; {DENIED}")), cx.report);
                         }
                         false => refuse(directive, &why, cx.report),

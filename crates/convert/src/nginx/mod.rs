@@ -347,6 +347,7 @@ fn server(
     let early: Vec<String> = draft.site.redirected();
     let mut cx = Context {
         said: Vec::new(),
+        refused: Vec::new(),
         folders: Vec::new(),
         header_rules: Vec::new(),
         groups,
