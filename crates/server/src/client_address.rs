@@ -43,6 +43,8 @@ pub(crate) struct From {
     pub(crate) peer: IpAddr,
     /// The trusted proxies between the client and this server, in the order in which the request passed them.
     pub(crate) hops: Vec<IpAddr>,
+    /// Whether the peer of the connection is a proxy that this server trusts.
+    pub(crate) is_trusted: bool,
     /// Whether the client used https.
     pub(crate) is_secured: bool,
     /// What access rules mean for the request.
@@ -100,6 +102,7 @@ impl Trusted {
             return From {
                 peer,
                 hops,
+                is_trusted: false,
                 is_secured,
                 guarded: Guarded::default(),
                 id: None,
@@ -112,6 +115,7 @@ impl Trusted {
         From {
             peer: client,
             hops,
+            is_trusted: true,
             is_secured: scheme.unwrap_or(is_secured),
             guarded: Guarded::default(),
             id: None,

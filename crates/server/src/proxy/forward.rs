@@ -186,6 +186,8 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
     /// What access rules mean for the fields of the request.
     guarded: Guarded,
+    /// Whether a trusted proxy sent the request.
+    is_trusted: bool,
     /// What other servers say of the request.
     vouched: Option<Arc<Vouched>>,
     /// Length of the head of the request.
@@ -296,6 +298,7 @@ impl Forward {
         };
         let mut forward = Forward {
             guarded: from.guarded.clone(),
+            is_trusted: from.is_trusted,
             vouched: None,
             id: from.id.clone(),
             called: from
