@@ -43,7 +43,7 @@ mod write;
 
 pub use fate::Fate;
 pub use files::{Files, INCLUDES_MAX, Nested, Text};
-pub use report::{Note, Report, Unreadable};
+pub use report::{Group, LISTED_MAX, Note, Report, Unreadable};
 
 use core::fmt;
 
