@@ -45,6 +45,8 @@ pub(super) struct Context<'a> {
     pub(super) header_rules: Vec<HeaderRule>,
     pub(super) groups: &'a Groups,
     pub(super) variables: Variables,
+    /// Whether the server has an address without TLS.
+    pub(super) is_clear: bool,
     pub(super) report: &'a mut Report,
     pub(super) server: &'a mut Server,
 }
@@ -537,7 +539,7 @@ impl<'a> Own<'a> {
     ) -> Option<Fate> {
         let is_everything = self.place.is_everything();
         if self.place.is_php
-            && let Some(fate) = of_fastcgi(directive, &mut self.fastcgi)
+            && let Some(fate) = of_fastcgi(directive, &mut self.fastcgi, cx.is_clear)
         {
             return Some(fate);
         }

@@ -352,6 +352,7 @@ fn server(
         header_rules: Vec::new(),
         groups,
         variables,
+        is_clear: draft.is_clear(),
         report,
         server,
     };
