@@ -69,10 +69,14 @@ fn has_letters(path: &str) -> bool {
 fn join_twins(site: &mut Site) -> Vec<(String, String)> {
     let rules = &mut site.access;
     let lower: Vec<String> = rules.iter().map(|rule| rule.path.to_ascii_lowercase()).collect();
+    // Without capitals, two paths are about the same ones in Weir and in the configuration.
+    let capitals = |rule: &Access| rule.path.bytes().any(|b| b.is_ascii_uppercase());
+    let has_capitals: Vec<bool> = rules.iter().map(capitals).collect();
     let mut found = Vec::new();
     for (at, one) in lower.iter().enumerate() {
         for (later, other) in lower.iter().enumerate().skip(at + 1) {
-            if !share(one, other) || share(&rules[at].path, &rules[later].path) {
+            let may_be_twins = has_capitals[at] || has_capitals[later];
+            if !may_be_twins || !share(one, other) || share(&rules[at].path, &rules[later].path) {
                 continue;
             }
             let (rule, next) = (&rules[at], &rules[later]);
@@ -101,6 +105,9 @@ fn share(one: &str, other: &str) -> bool {
 fn exceptions(site: &Site) -> Vec<String> {
     let rules = || site.access.iter().filter(|rule| rule.conditions.is_empty());
     let admits_more = |(at, rule): &(usize, &Access)| {
+        if rule.is_for_nobody() {
+            return false;
+        }
         let next = rules().skip(at + 1).find(|next| next.applies_to(&rule.path));
         next.is_some_and(|next| !rule.satisfies(next))
     };

@@ -280,3 +280,53 @@ pub(super) fn bound(site: &mut Site, at: &At, report: &mut Report) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fates of a site with so many rules and limits, and with a refusal that has a condition if `is_conditional`.
+    fn bounded(rules: usize, limits: usize, is_conditional: bool) -> (Site, Vec<String>) {
+        let conditional = Access {
+            conditions: vec!["header x".to_owned()],
+            ..Access::nobody("/x")
+        };
+        let mut access: Vec<Access> = (0..rules).map(|at| Access::nobody(&format!("/{at}"))).collect();
+        if is_conditional {
+            access.insert(0, conditional);
+        }
+        let mut site = Site {
+            access,
+            limits: vec![Limit::default(); limits],
+            ..Site::default()
+        };
+        let at = At {
+            file: "site".into(),
+            line: 1,
+        };
+        let mut report = Report::default();
+        bound(&mut site, &at, &mut report);
+        let fates = report.notes().iter().map(|note| note.fate.word().to_owned());
+        (site, fates.collect())
+    }
+
+    #[test]
+    fn limits_and_access_rules_are_bounded() {
+        let (site, fates) = bounded(1000, 100, false);
+        assert_eq!((site.all_access().len(), site.limits.len()), (1000, 100));
+        assert!(fates.is_empty(), "{fates:?}");
+        let (site, fates) = bounded(0, 101, false);
+        assert_eq!(site.limits.len(), 100);
+        assert_eq!(fates, ["missing"]);
+        let (site, fates) = bounded(1001, 0, false);
+        assert_eq!(site.all_access(), [Access::nobody("/*")]);
+        assert_eq!(fates, ["missing"]);
+        // With the rule behind it, the refusal needs two. Without conditions, there is room.
+        let (site, fates) = bounded(999, 0, true);
+        assert_eq!(site.all_access().len(), 999);
+        assert_eq!(fates, ["open"]);
+        let (site, fates) = bounded(1001, 0, true);
+        assert_eq!(site.all_access(), [Access::nobody("/*")]);
+        assert_eq!(fates, ["open", "missing"]);
+    }
+}
