@@ -25,7 +25,7 @@ impl Site {
         let mut all: Vec<Access> = Vec::new();
         for rule in refusals.iter().chain(reached) {
             // The first rule that covers a path and whose conditions hold decides.
-            let decides = |known: &Access| known.conditions.is_empty() && known.applies_to(&rule.path);
+            let decides = |known: &Access| known.conditions.is_empty() && hides(known, &rule.path);
             if rule.conditions.is_empty() || !all.iter().any(decides) {
                 all.push(rule.clone());
             }
@@ -403,6 +403,17 @@ impl Site {
     }
 }
 
+/// Whether Weir asks no later rule about the paths of a pattern, because this one is about all of them: it ignores upper and lower case,
+/// and a rule for `/a/*` is also for `/a`.
+fn hides(rule: &Access, path: &str) -> bool {
+    let lower = Access {
+        path: rule.path.to_ascii_lowercase(),
+        ..Access::default()
+    };
+    let path = path.to_ascii_lowercase();
+    lower.applies_to(&path) || lower.path.strip_suffix("/*") == Some(&*path)
+}
+
 /// Whether the path of a section for folders also covers files beside them, as `/a*` covers `/a.txt`: the section is not about these.
 fn is_for_files_beside(rule: &Access) -> bool {
     rule.rank.0 == Access::DIRECTORY && rule.path.ends_with('*') && !rule.path.ends_with("/*")
@@ -597,6 +608,13 @@ mod tests {
         ];
         assert_eq!(paths(&site), ["/a/*", "/b/*", "/b/*"]);
         assert!(site.all_access()[2].is_for_everyone());
+        // Nor behind one for the folder, or in another spelling: Weir rejects these, too.
+        site.access = vec![
+            rule("/a/*", &[], &["all"], false),
+            conditional("/a"),
+            conditional("/A/b"),
+        ];
+        assert_eq!(paths(&site), ["/a/*"]);
     }
 
     #[test]
