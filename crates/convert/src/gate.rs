@@ -239,13 +239,15 @@ impl Site {
                 };
             }
         }
-        for rule in rules {
+        self.access = rules;
+        // One that is left out next may be about a folder that an expression leaves out.
+        self.keep_shortest();
+        for rule in std::mem::take(&mut self.access) {
             // No path reaches a rule behind one that covers all its paths.
             if !self.access.iter().any(|known| covers(&known.path, &rule.path)) {
                 self.access.push(rule);
             }
         }
-        self.keep_shortest();
         self.free_upstreams();
         // A path without a rule is for everyone.
         while self.access.last().is_some_and(Access::is_for_everyone) {

@@ -160,6 +160,12 @@ fn an_expression_opens_no_folder_that_it_leaves_out() {
     );
     assert_eq!(decision(&found, "/pub/"), "deny = [\"all\"]", "{}", found.toml);
     check_fates(&found, &[(7, "changed", "is also for `/pub/`")]);
+    // An earlier section is about the folder.
+    let found = apache(
+        "<Location /pub/>\nRequire all denied\n</Location>\n\
+         <LocationMatch ^/pub/.+>\nRequire all granted\n</LocationMatch>",
+    );
+    assert_eq!(decision(&found, "/pub/"), "deny = [\"all\"]", "{}", found.toml);
 
     let found = caddy("@pub path_regexp ^/pub/.+\nhandle @pub {\nfile_server\n}\nhandle {\nrespond 404\n}");
     assert!(
