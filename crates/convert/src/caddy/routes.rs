@@ -109,6 +109,10 @@ fn is_prefix(args: &[String], prefix: &str) -> bool {
         .is_some_and(|text| bare(text) == bare(prefix.trim_end_matches('*')))
 }
 
+/// What differs for the paths of an expression with `.+`.
+const FILLED: &str = "its pattern also matches a path with nothing in place of `.+`, which the expression leaves out: what later \
+                      blocks refuse, the result also refuses for its paths";
+
 /// Directives that do the same whether the prefix of a path is removed before them or behind them.
 const PATHLESS: [&str; 8] = [
     "basic_auth",
@@ -203,6 +207,7 @@ impl Routes<'_> {
                     Fate::unneeded(HIDDEN)
                 }
                 Some(Err(lost)) => Fate::missing(lost.why.clone()),
+                Some(Ok(matcher)) if matcher.is_filled && !around.is_filled => Fate::changed(FILLED),
                 _ => Fate::Carried,
             };
             definition.note_all(&fate, self.report);

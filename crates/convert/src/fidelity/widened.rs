@@ -173,7 +173,13 @@ fn an_expression_opens_no_folder_that_it_leaves_out() {
         "{}",
         found.toml
     );
-    check_fates(&found, &[(5, "missing", "the folder itself")]);
+    check_fates(
+        &found,
+        &[
+            (3, "changed", "which the expression leaves out"),
+            (5, "missing", "the folder itself"),
+        ],
+    );
 }
 
 #[test]
