@@ -174,7 +174,10 @@ impl Place {
     /// Leaves the paths of the location around it: nginx looks at a location in another one for these paths alone. `filled`: those
     /// of its patterns whose shortest path it leaves out.
     pub(super) fn stay_within(&mut self, outer: &[String], filled: &[String]) {
-        let is_inside = |path: &String| outer.iter().any(|around| covers(around, path));
+        let is_inside = |path: &String| {
+            let is_left_out = filled.iter().any(|one| shortest(one) == *path);
+            !is_left_out && outer.iter().any(|around| covers(around, path))
+        };
         if self.patterns.iter().all(is_inside) {
             let of_outer = self.patterns.iter().filter(|path| filled.contains(path));
             self.filled.extend(of_outer.cloned());
@@ -312,6 +315,22 @@ mod tests {
         }
         assert!(place(&["~", r"/\."]).is_hidden && place(&["~", r"/\.(?!well-known)"]).is_hidden);
         assert!(place(&["/"]).is_everything());
+    }
+
+    #[test]
+    fn a_location_in_an_expression_has_not_the_path_that_this_leaves_out() {
+        let outer = place(&["~", "^/a/.+"]);
+        for (args, patterns, filled) in [
+            (&["~", "^/a/"][..], &["/a/*"][..], &["/a/*"][..]),
+            (&["~", "^/a"], &["/a/*"], &["/a/*"]),
+            (&["=", "/a/"], &[], &[]),
+            (&["~", r"\.css$"], &["/a/*.css"], &[]),
+        ] {
+            let mut inner = place(args);
+            inner.stay_within(&outer.patterns, &outer.filled);
+            assert_eq!(inner.patterns, patterns, "{args:?}");
+            assert_eq!(inner.filled, filled, "{args:?}");
+        }
     }
 
     #[test]
