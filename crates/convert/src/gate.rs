@@ -78,8 +78,7 @@ impl Site {
                 let behind = rules.get(at + 1..).unwrap_or_default();
                 for next in behind {
                     if next.applies_to(&below) {
-                        let path = path.clone();
-                        self.access.push(Access { path, ..next.clone() });
+                        self.access.push(narrowed(next, path.clone()));
                         // One with conditions decides about some requests only.
                         match next.conditions.is_empty() {
                             true => break,
@@ -87,8 +86,7 @@ impl Site {
                         }
                     }
                     let shared = meet(&next.path, &below).into_iter();
-                    self.access
-                        .extend(shared.map(|path| Access { path, ..next.clone() }));
+                    self.access.extend(shared.map(|path| narrowed(next, path)));
                 }
             }
             self.access.push(rule.clone());
@@ -405,6 +403,15 @@ impl Site {
     }
 }
 
+/// A rule for some of the paths of another one.
+fn narrowed(rule: &Access, path: String) -> Access {
+    Access {
+        is_filled: rule.is_filled && shortest(&rule.path) == shortest(&path),
+        path,
+        ..rule.clone()
+    }
+}
+
 /// Whether Weir asks no later rule about the paths of a pattern, because this one is about all of them: it ignores upper and lower case,
 /// and a rule for `/a/*` is also for `/a`.
 fn hides(rule: &Access, path: &str) -> bool {
@@ -578,6 +585,17 @@ mod tests {
             is_filled: true,
             ..open("/a/*")
         };
+        // What is below a name has the same shortest path only if the pattern is for it alone.
+        let around = Access {
+            is_filled: true,
+            ..open("/*")
+        };
+        for (behind, is_filled) in [(filled.clone(), true), (around, false)] {
+            let mut fenced = site(&[open("/a"), behind]);
+            fenced.fence();
+            let (path, found) = (&*fenced.access[0].path, fenced.access[0].is_filled);
+            assert_eq!((path, found), ("/a/", is_filled));
+        }
         let mut kept = site(&[filled.clone(), conditional("/*")]);
         assert_eq!(kept.keep_shortest(), ["/a/*"]);
         assert_eq!(kept.access, [conditional("/a/*"), filled, conditional("/*")]);
