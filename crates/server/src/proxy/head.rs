@@ -39,7 +39,7 @@ const OWN: [&str; 10] = [
 ];
 
 /// Fields in which some proxies say what `X-Forwarded-Proto` says. This server writes none of them, and passes those of trusted
-/// proxies on.
+/// proxies on that do not name another scheme.
 const CLAIMS: [&str; 2] = ["x-forwarded-ssl", "x-forwarded-scheme"];
 
 /// Fields that mean nothing, or harm, in a trailer section (RFC 9110 section 6.5.1), and those that this server writes into
@@ -87,30 +87,31 @@ pub(crate) struct Replaced<'a> {
     /// Name of the field with the id of the request, in lower case.
     id: Option<String>,
     is_traced: bool,
-    /// Whether a trusted proxy sent the request.
-    is_trusted: bool,
+    /// Whether a trusted proxy may say in other fields that the client used https.
+    may_claim_https: bool,
 }
 
 impl<'a> Replaced<'a> {
-    /// Those of a request with this id, if requests have ids. `is_trusted`: a trusted proxy sent it.
+    /// Those of a request with this id, if requests have ids. `may_claim_https`: as in [`From`].
     pub(crate) fn of(
         rules: &'a RequestHeader,
         guarded: &'a Guarded,
         id: Option<&RequestId>,
-        (is_traced, is_trusted): (bool, bool),
+        (is_traced, may_claim_https): (bool, bool),
     ) -> Replaced<'a> {
         Replaced {
             rules,
             guarded,
             id: id.map(|id| id.field().to_ascii_lowercase()),
             is_traced,
-            is_trusted,
+            may_claim_https,
         }
     }
 
     /// Whether a field of this name is among them.
     pub(crate) fn has(&self, name: &str) -> bool {
-        let is_believed = self.is_trusted && is_among(name, &CLAIMS);
+        // A proxy may replace a field and pass on the client's one whose name has `_` in place of `-`.
+        let is_believed = self.may_claim_https && !name.contains('_') && is_among(name, &CLAIMS);
         (is_own(name) && !is_believed)
             || name.eq_ignore_ascii_case("via")
             || self.rules.drops(name)
@@ -229,7 +230,7 @@ pub(crate) fn write_request(
     // These versions may split the field; others must get it whole (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
     let has_crumbs = matches!(head.protocol, Protocol::Http2 | Protocol::Http3);
     let mut cookies = Vec::new();
-    let known = (from.trace.is_some(), from.is_trusted);
+    let known = (from.trace.is_some(), from.may_claim_https);
     let replaced = Replaced::of(rules, &from.guarded, from.id.as_ref(), known);
     for (name, value) in head.fields.iter() {
         if ends_here(name, &head.fields) || replaced.has(name) {
@@ -532,7 +533,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
-            is_trusted: false,
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
@@ -620,7 +621,7 @@ mod tests {
             let from = From {
                 peer: address(peer),
                 hops: hops.iter().map(|hop| address(hop)).collect(),
-                is_trusted: true,
+                may_claim_https: true,
                 is_secured: true,
                 guarded: Guarded::default(),
                 id: None,
@@ -640,21 +641,21 @@ mod tests {
             !got.contains("forwarded-s") && !got.contains("forwarded_s"),
             "{got}"
         );
-        let from = |is_trusted: bool| From {
+        let from = |may_claim_https: bool| From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
-            is_trusted,
+            may_claim_https,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
             trace: None,
         };
         let got = request_from(&text, &from(true), &RequestHeader::default());
-        assert!(got.contains(lines), "{got}");
+        assert!(got.contains(lines) && !got.contains("X_Forwarded_Ssl"), "{got}");
         // A rule has the last word.
         let rules: RequestHeader = toml::from_str("set = ['X-Forwarded-Ssl: off']").unwrap();
-        for is_trusted in [false, true] {
-            let got = request_from(&text, &from(is_trusted), &rules);
+        for may_claim_https in [false, true] {
+            let got = request_from(&text, &from(may_claim_https), &rules);
             assert!(got.contains("X-Forwarded-Ssl: off\r\n"), "{got}");
             assert!(!got.contains("X-Forwarded-Ssl: on\r\n"), "{got}");
         }
@@ -669,7 +670,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
-            is_trusted: false,
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
@@ -691,7 +692,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
-            is_trusted: false,
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
