@@ -128,7 +128,8 @@ fn report(report: &Report, voice: &Voice) -> String {
             out.push_str(&format!("{word:<8} {file}:{}: {directive}\n", note.line));
             word = "";
         }
-        if let more @ 1.. = group.notes.len().saturating_sub(most) {
+        let more = group.notes.len().saturating_sub(most);
+        if more > 0 {
             out.push_str(&format!("         and {more} more\n"));
         }
         out.push_str(&format!("         {}\n", printable(group.fate.why())));
