@@ -574,6 +574,44 @@ fn a_result_is_written_once_and_the_rest_is_listed() {
 }
 
 #[test]
+fn a_reason_is_printed_once_with_the_lines_that_it_is_about() {
+    let lines = "  magic on;\n".repeat(7);
+    let tree = Tree::with(&[("nginx.conf", &*format!("server {{\n  root /srv;\n{lines}}}\n"))]);
+    let file = tree.join("nginx.conf");
+    let convert = |more: &[&str]| {
+        let words = ["convert", &*file.to_string_lossy(), "--from", "nginx"];
+        let output = weir(&[&words[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output
+    };
+    let output = convert(&[]);
+    let said = text(&output.stderr);
+    let of_magic: Vec<&str> = said.lines().skip_while(|line| !line.contains("magic")).collect();
+    assert!(
+        of_magic[0].starts_with("missing  ") && of_magic[0].ends_with("nginx.conf:3: magic on"),
+        "{said}"
+    );
+    assert!(of_magic[4].starts_with("         ") && of_magic[4].ends_with("nginx.conf:7: magic on"));
+    assert_eq!(of_magic[5], "         and 2 more");
+    assert_eq!(said.matches(of_magic[6].trim()).count(), 1, "{said}");
+    // So does the result, and with `-v`, all are listed.
+    let result = text(&output.stdout);
+    let comment = result
+        .lines()
+        .find(|line| line.starts_with("# missing: "))
+        .expect("a comment");
+    assert!(
+        comment.contains("nginx.conf:7: magic on; and 2 more: "),
+        "{comment}"
+    );
+    let said = text(&convert(&["-v"]).stderr);
+    assert!(
+        said.contains("nginx.conf:9: magic on") && !said.contains("more\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn files_in_folders_of_a_site_are_read_or_open() {
     let tree = Tree::with(&[
         ("site/.htaccess", "Options -Indexes\n"),

@@ -12,8 +12,9 @@ Examples:
   weir convert /var/www/html/.htaccess --root /var/www/html
   weir serve --config weir.toml --check
 
-Standard error lists every directive that the result does not carry over unchanged, with file,
-line and reason. Each has one of these words:
+Standard error lists the directives that the result does not carry over unchanged, with file,
+line and reason. Those with the same reason are listed together: the first five, or all of them
+with -v. Each has one of these words:
 
   open        limits access, and the result does not; act before the site is public
   missing     not in the result

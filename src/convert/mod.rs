@@ -8,7 +8,7 @@ use crate::cli::convert::Flags;
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
-use ::convert::{Dialect, Fate, Report, Text};
+use ::convert::{Dialect, Fate, LISTED_MAX, Report, Text};
 use includes::Includes;
 use server::config::Config;
 use std::io::Write as _;
@@ -108,18 +108,31 @@ fn make_empty(folder: &Path) -> Result<(), Failure> {
 
 fn report(report: &Report, voice: &Voice) -> String {
     let mut out = String::new();
-    for note in report.notes() {
-        let is_shown = match note.fate {
+    let most = match voice.is_detailed() {
+        true => usize::MAX,
+        false => LISTED_MAX,
+    };
+    for group in report.groups() {
+        let is_shown = match group.fate {
             Fate::Open(_) | Fate::Missing(_) => true,
             Fate::Changed(_) => voice.reports(),
             Fate::Unneeded(_) => voice.is_detailed(),
             Fate::Carried => false,
         };
-        if is_shown {
-            let (word, line) = (note.fate.word(), note.line);
-            let [file, directive, why] = [&*note.file, &*note.directive, note.fate.why()].map(printable);
-            out.push_str(&format!("{word:<8} {file}:{line}: {directive}\n         {why}\n"));
+        if !is_shown {
+            continue;
         }
+        let mut word = group.fate.word();
+        for note in group.notes.iter().take(most) {
+            let [file, directive] = [&*note.file, &*note.directive].map(printable);
+            out.push_str(&format!("{word:<8} {file}:{}: {directive}\n", note.line));
+            word = "";
+        }
+        let more = group.notes.len().saturating_sub(most);
+        if more > 0 {
+            out.push_str(&format!("         and {more} more\n"));
+        }
+        out.push_str(&format!("         {}\n", printable(group.fate.why())));
     }
     if voice.reports() {
         let counts = ["carried", "unneeded", "changed", "missing", "open"]

@@ -402,6 +402,24 @@ fn a_trusted_proxy_names_the_client(strategy: Strategy) {
     assert_eq!((call.param("HTTPS"), call.param("SERVER_PORT")), ("on", "443"));
 }
 
+fn a_rule_says_that_a_balancer_ends_tls(strategy: Strategy) {
+    let tree = tree();
+    let app = App::naming_scripts();
+    // What the application hears of a request of this scheme, as a trusted proxy names it.
+    for (fixed, named, heard) in [
+        ("on", "http", ("on", "https", "443")),
+        ("off", "https", ("(none)", "http", "80")),
+    ] {
+        let table = to(&app, &format!("[proxy.fastcgi.params]\nHTTPS = \"{fixed}\""));
+        let server = launch(strategy, &tree, &table, "trusted = [\"127.0.0.0/8\"]");
+        let fields = [("X-Forwarded-Proto", named)];
+        assert_eq!(server.connect().request("GET", "/a.php", &fields).status, 200);
+        let call = app.last();
+        let got = ["HTTPS", "REQUEST_SCHEME", "SERVER_PORT"].map(|name| call.param(name));
+        assert_eq!((got[0], got[1], got[2]), heard, "{fixed}");
+    }
+}
+
 /// An application that answers with what it got.
 fn echo() -> App {
     App::new(|call| {
@@ -1109,6 +1127,7 @@ on_strategy!(loops, LOOPS:
     a_listing_shows_no_directory_with_a_script,
     an_application_is_told_about_the_request,
     a_trusted_proxy_names_the_client,
+    a_rule_says_that_a_balancer_ends_tls,
     content_goes_both_ways_in_each_version,
     heads_become_those_of_http,
     a_response_is_whole_wherever_it_is_cut,

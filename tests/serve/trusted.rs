@@ -162,6 +162,26 @@ fn upstreams_get_the_whole_chain() {
 }
 
 #[test]
+fn upstreams_hear_of_https_from_trusted_proxies_only() {
+    for (trusted, proto, passes) in [
+        ("127.0.0.0/8", None, true),
+        ("127.0.0.0/8", Some("http"), false),
+        ("10.0.0.0/8", None, false),
+    ] {
+        let upstream = Upstream::answering(HELLO);
+        let proxy = format!("[[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]", upstream.url);
+        let (server, _tree) = launch(Strategy::LOOPS, trusted, &proxy);
+        let mut fields = vec![("X-Forwarded-Ssl", "on"), ("X-Forwarded-Scheme", "https")];
+        fields.extend(proto.map(|proto| ("X-Forwarded-Proto", proto)));
+        assert_eq!(server.connect().request("GET", "/api/x", &fields).status, 200);
+        let got = upstream.first();
+        for line in ["X-Forwarded-Ssl: on\r\n", "X-Forwarded-Scheme: https\r\n"] {
+            assert_eq!(got.contains(line), passes, "{trusted} {proto:?}: {got}");
+        }
+    }
+}
+
+#[test]
 fn https_may_end_at_the_proxy() {
     for (trusted, redirected) in [("127.0.0.1", false), ("10.0.0.0/8", true)] {
         let (server, _tree) = launch(Strategy::LOOPS, trusted, "https-redirect = 8443");

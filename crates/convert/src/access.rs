@@ -18,6 +18,8 @@ pub(crate) struct Access {
     pub(crate) any: bool,
     /// URL of the server that decides, and the fields that upstreams get from its answer.
     pub(crate) auth: Option<(String, Vec<String>)>,
+    /// Whether the path is the pattern of an expression that does not match the shortest path of the pattern, as `^/a/.+`.
+    pub(crate) is_filled: bool,
     /// Of Apache: kind and depth of the section. Apache applies sections of higher ranks later.
     pub(crate) rank: (u8, usize),
     /// Of Apache: whether lines `Require` say it, and whether lines `Allow` and `Deny` do. Sections inherit each of them apart.

@@ -40,6 +40,28 @@ pub(crate) fn is_set(name: &str) -> bool {
     SET.contains(&name)
 }
 
+/// The parameter that says https, which a rule of Weir may fix.
+pub(crate) const HTTPS: &str = "HTTPS";
+
+/// Why another value of that parameter is lost.
+pub(crate) const NO_FIXED_SCHEME: &str = "Weir says https if the request has it, or if a proxy in `trusted` names it in `X-Forwarded-Proto`; \
+                                          `HTTPS = \"on\"` in `params` says it for all requests";
+
+/// The value of that parameter in a rule of Weir, for a fixed one.
+pub(crate) fn fixed_https(value: &str) -> Option<&'static str> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "1" => Some("on"),
+        "off" | "0" | "" => Some("off"),
+        _ => None,
+    }
+}
+
+/// Sets a parameter of a rule.
+pub(crate) fn set_param(rule: &mut Proxy, name: &str, value: &str) {
+    rule.params.retain(|(known, _)| known != name);
+    rule.params.push((name.to_owned(), value.to_owned()));
+}
+
 /// Whether a rule of Weir may have this parameter, with this fixed value.
 pub(crate) fn is_param(name: &str, value: &str) -> bool {
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
@@ -121,6 +143,21 @@ mod tests {
             ("REMOTE_USER", "x"),
         ] {
             assert!(!is_param(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn https_is_on_or_off() {
+        for (value, fixed) in [
+            ("on", Some("on")),
+            ("On", Some("on")),
+            ("1", Some("on")),
+            ("off", Some("off")),
+            ("", Some("off")),
+            ("$https", None),
+            ("{scheme}", None),
+        ] {
+            assert_eq!(fixed_https(value), fixed, "{value}");
         }
     }
 

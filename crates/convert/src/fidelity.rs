@@ -625,7 +625,7 @@ fn sections_of_folders_are_not_about_upstreams() {
 }
 
 /// Lines of a configuration with what becomes of the line of each: its word and a part of its reason.
-fn check_fates(found: &Conversion, wanted: &[(usize, &str, &str)]) {
+pub(crate) fn check_fates(found: &Conversion, wanted: &[(usize, &str, &str)]) {
     for &(line, word, reason) in wanted {
         let all = fates(found, line);
         let is_it = |fate: &&&Fate| fate.word() == word && fate.why().contains(reason);

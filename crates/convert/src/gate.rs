@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::condition::Sets;
 use crate::model::{Proxy, Site};
-use crate::pattern::{covers, covers_all, meet, overlaps};
+use crate::pattern::{covers, covers_all, meet, overlaps, shortest};
 
 /// Most paths of one lost rule that the report names.
 const NAMED_MAX: usize = 8;
@@ -14,32 +14,40 @@ impl Site {
     pub(crate) fn all_access(&self) -> Vec<Access> {
         let covers_everything = |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path);
         // No rule has an effect behind one for all paths, and Weir accepts none there.
-        let reached = |mut rules: Vec<Access>| {
-            let end = rules.iter().position(covers_everything);
-            rules.truncate(end.map_or(rules.len(), |at| at + 1));
-            rules
+        let end = self.access.iter().position(covers_everything);
+        let reached = &self.access[..end.map_or(self.access.len(), |at| at + 1)];
+        // A first rule that refuses everything leaves nothing to the conditions.
+        let closes = |rule: &Access| covers_everything(rule) && rule.is_for_nobody();
+        let refusals: &[Access] = match reached.first().is_some_and(closes) {
+            true => &[],
+            false => &self.refusals,
         };
-        let closes = |rule: &&Access| covers_everything(rule) && rule.is_for_nobody();
-        let has_conditions = self.access.iter().any(|rule| !rule.conditions.is_empty());
-        if (self.refusals.is_empty() && !has_conditions) || self.access.first().filter(closes).is_some() {
-            return reached(self.access.clone());
+        let mut all: Vec<Access> = Vec::new();
+        for rule in refusals.iter().chain(reached) {
+            // The first rule that covers a path and whose conditions hold decides.
+            let decides = |known: &Access| known.conditions.is_empty() && hides(known, &rule.path);
+            if rule.conditions.is_empty() || !all.iter().any(decides) {
+                all.push(rule.clone());
+            }
         }
-        let mut all: Vec<Access> = self.refusals.iter().chain(&self.access).cloned().collect();
-        for conditional in all.clone().iter().filter(|rule| !rule.conditions.is_empty()) {
-            let covers_it = |rule: &Access| {
+        // Weir asks for a later rule without conditions.
+        let mut others: Vec<Access> = Vec::new();
+        let conditional = all.iter().enumerate();
+        for (at, conditional) in conditional.filter(|(_, rule)| !rule.conditions.is_empty()) {
+            let holds = |rule: &Access| {
                 rule.conditions.is_empty() && (covers_all(&rule.path) || rule.path == conditional.path)
             };
-            if !all.iter().any(covers_it) {
-                all.push(Access {
+            let mut behind = all[at + 1..].iter().chain(&others);
+            if !behind.any(holds) {
+                others.push(Access {
                     path: conditional.path.clone(),
                     allow: vec!["all".to_owned()],
                     ..Access::default()
                 });
             }
         }
-        // One that admits all paths is the last.
-        all.sort_by_key(covers_everything);
-        reached(all)
+        all.extend(others);
+        all
     }
 
     /// Admits clients of these networks only, who must also satisfy the other rules.
@@ -52,7 +60,8 @@ impl Site {
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
             *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
         }
-        if !self.access.iter().any(|rule| covers_all(&rule.path)) {
+        let is_last = |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path);
+        if !self.access.iter().any(is_last) {
             self.access.push(only);
         }
     }
@@ -69,20 +78,23 @@ impl Site {
                 let behind = rules.get(at + 1..).unwrap_or_default();
                 for next in behind {
                     if next.applies_to(&below) {
-                        self.access.push(Access { path, ..next.clone() });
-                        break;
+                        self.access.push(narrowed(next, path.clone()));
+                        // One with conditions decides about some requests only.
+                        match next.conditions.is_empty() {
+                            true => break,
+                            false => continue,
+                        }
                     }
                     let shared = meet(&next.path, &below).into_iter();
-                    self.access
-                        .extend(shared.map(|path| Access { path, ..next.clone() }));
+                    self.access.extend(shared.map(|path| narrowed(next, path)));
                 }
             }
             self.access.push(rule.clone());
         }
     }
 
-    /// Leaves out the name of a folder where a later rule admits fewer clients to it. A rule for `/a/*` is also for `/a`, and a
-    /// `location /a/` of nginx says nothing about `/a`.
+    /// Leaves out the name of a folder where a later rule admits fewer clients or requests to it. A rule for `/a/*` is also for `/a`,
+    /// and a `location /a/` of nginx says nothing about `/a`.
     pub(crate) fn leave_names_of_folders(&mut self) {
         for at in 0..self.access.len() {
             let rule = &self.access[at];
@@ -91,7 +103,7 @@ impl Site {
                 continue;
             };
             let mut behind = self.access[at + 1..].iter();
-            let next = behind.find(|next| next.conditions.is_empty() && next.applies_to(name));
+            let next = behind.find(|next| next.applies_to(name));
             let admits_more = next.is_some_and(|next| !rule.satisfies(next));
             if admits_more && rule.conditions.is_empty() {
                 // With a slash at its end, a path covers what is below it, and not the path without.
@@ -99,6 +111,49 @@ impl Site {
                 self.access[at].path = path;
             }
         }
+    }
+
+    /// Admits nobody to the shortest path of a pattern whom a later rule refuses, if the expression does not match that path. Returns
+    /// the patterns of the rules that admit fewer clients for it.
+    pub(crate) fn keep_shortest(&mut self) -> Vec<String> {
+        let mut narrowed = Vec::new();
+        // The last ones first, so that those behind are complete.
+        for at in (0..self.access.len()).rev() {
+            let rule = &self.access[at];
+            if !rule.is_filled {
+                continue;
+            }
+            let path = shortest(&rule.path);
+            let decides = |next: &Access| {
+                let leaves_it_out = next.is_filled && shortest(&next.path) == path;
+                next.conditions.is_empty() && next.applies_to(&path) && !leaves_it_out
+            };
+            let behind = &self.access[at + 1..];
+            let end = behind.iter().position(decides);
+            let next = end.and_then(|end| behind.get(end));
+            let next = next.filter(|next| !rule.satisfies(next));
+            let both = next.map(|next| rule.and(next).unwrap_or_else(|_| Access::nobody(&rule.path)));
+            // Requests that are refused there are refused for all paths of the pattern.
+            let conditional = behind[..end.unwrap_or(behind.len())].iter();
+            let conditional = conditional.filter(|one| !one.conditions.is_empty() && one.applies_to(&path));
+            let conditional = conditional.map(|one| Access {
+                path: rule.path.clone(),
+                ..one.clone()
+            });
+            let conditional: Vec<Access> = conditional.collect();
+            if both.is_none() && conditional.is_empty() {
+                continue;
+            }
+            narrowed.push(rule.path.clone());
+            if let Some(both) = both {
+                self.access[at] = Access {
+                    rank: rule.rank,
+                    ..both
+                };
+            }
+            self.access.splice(at..at, conditional);
+        }
+        narrowed
     }
 
     /// Refuses everyone these paths, whatever other rules say: what limits access to them is lost.
@@ -182,7 +237,10 @@ impl Site {
                 };
             }
         }
-        for rule in rules {
+        self.access = rules;
+        // One that is left out next may be about a folder that an expression leaves out.
+        self.keep_shortest();
+        for rule in std::mem::take(&mut self.access) {
             // No path reaches a rule behind one that covers all its paths.
             if !self.access.iter().any(|known| covers(&known.path, &rule.path)) {
                 self.access.push(rule);
@@ -345,6 +403,26 @@ impl Site {
     }
 }
 
+/// A rule for some of the paths of another one.
+fn narrowed(rule: &Access, path: String) -> Access {
+    Access {
+        is_filled: rule.is_filled && shortest(&rule.path) == shortest(&path),
+        path,
+        ..rule.clone()
+    }
+}
+
+/// Whether Weir asks no later rule about the paths of a pattern, because this one is about all of them: it ignores upper and lower case,
+/// and a rule for `/a/*` is also for `/a`.
+fn hides(rule: &Access, path: &str) -> bool {
+    let lower = Access {
+        path: rule.path.to_ascii_lowercase(),
+        ..Access::default()
+    };
+    let path = path.to_ascii_lowercase();
+    lower.applies_to(&path) || lower.path.strip_suffix("/*") == Some(&*path)
+}
+
 /// Whether the path of a section for folders also covers files beside them, as `/a*` covers `/a.txt`: the section is not about these.
 fn is_for_files_beside(rule: &Access) -> bool {
     rule.rank.0 == Access::DIRECTORY && rule.path.ends_with('*') && !rule.path.ends_with("/*")
@@ -412,6 +490,49 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_an_expression_leaves_out_keeps_its_rule() {
+        let closed = || rule("/*", &[], &["all"], false);
+        let filled = |path: &str, allow: &[&str]| Access {
+            is_filled: true,
+            ..rule(path, allow, &[], false)
+        };
+        let kept = |access: Vec<Access>| {
+            let mut site = Site {
+                access,
+                ..Site::default()
+            };
+            let narrowed = site.keep_shortest();
+            (narrowed, site.access.swap_remove(0))
+        };
+        let (narrowed, first) = kept(vec![filled("/a/*", &["all"]), closed()]);
+        assert!(first.is_for_nobody(), "{first:?}");
+        assert_eq!(narrowed, ["/a/*"]);
+        let asked = rule("/*", &[], &[], true);
+        let (_, first) = kept(vec![filled("/a/*", &["10.0.0.0/8"]), asked]);
+        assert!(
+            first.htpasswd.is_some() && first.allow == ["10.0.0.0/8"],
+            "{first:?}"
+        );
+        // The first rule behind that is about the folder decides.
+        let own = rule("/a*", &["all"], &[], false);
+        for access in [
+            vec![filled("/a/*", &["all"]), own.clone(), closed()],
+            vec![filled("/a/*", &["all"])],
+            vec![own, closed()],
+        ] {
+            let first = access[0].clone();
+            assert_eq!(kept(access), (Vec::new(), first));
+        }
+        let other = rule("/a/b/*", &["all"], &[], false);
+        let (_, first) = kept(vec![filled("/a/*", &["all"]), other, closed()]);
+        assert!(first.is_for_nobody(), "{first:?}");
+        // One that leaves it out, too, does not decide.
+        let twin = filled("/a/*", &["10.0.0.0/8"]);
+        let (_, first) = kept(vec![filled("/a/*", &["all"]), twin, closed()]);
+        assert!(first.is_for_nobody(), "{first:?}");
+    }
+
+    #[test]
     fn a_closed_path_has_no_rule_before_it_and_none_has_one_behind_all_paths() {
         let mut site = Site {
             access: vec![
@@ -429,6 +550,91 @@ mod tests {
         assert!(first.is_for_nobody());
         site.close(&["/*".to_owned()]);
         assert_eq!(site.all_access(), [Access::nobody("/*")]);
+    }
+
+    /// Refuses requests with a field.
+    fn conditional(path: &str) -> Access {
+        Access {
+            conditions: vec!["header x".to_owned()],
+            ..Access::nobody(path)
+        }
+    }
+
+    #[test]
+    fn refusals_with_conditions_hold_beside_what_is_added() {
+        let site = |access: &[Access]| Site {
+            access: access.to_vec(),
+            ..Site::default()
+        };
+        // Other requests are limited to the networks.
+        let mut local = site(&[conditional("/*")]);
+        local.admit_only(&["127.0.0.0/8"]);
+        assert_eq!(local.access[1].allow, ["127.0.0.0/8"]);
+        // The name of a folder is refused as before, and so are the paths below a name.
+        let open = |path: &str| rule(path, &["all"], &[], false);
+        let mut named = site(&[open("/a/*"), conditional("/*")]);
+        named.leave_names_of_folders();
+        assert_eq!(named.access[0].path, "/a/");
+        let mut fenced = site(&[open("/a"), conditional("/*"), rule("/*", &[], &[], true)]);
+        fenced.fence();
+        assert_eq!(
+            fenced.access[..2],
+            [conditional("/a/"), rule("/a/", &[], &[], true)]
+        );
+        let filled = Access {
+            is_filled: true,
+            ..open("/a/*")
+        };
+        // What is below a name has the same shortest path only if the pattern is for it alone.
+        let around = Access {
+            is_filled: true,
+            ..open("/*")
+        };
+        for (behind, is_filled) in [(filled.clone(), true), (around, false)] {
+            let mut fenced = site(&[open("/a"), behind]);
+            fenced.fence();
+            let (path, found) = (&*fenced.access[0].path, fenced.access[0].is_filled);
+            assert_eq!((path, found), ("/a/", is_filled));
+        }
+        let mut kept = site(&[filled.clone(), conditional("/*")]);
+        assert_eq!(kept.keep_shortest(), ["/a/*"]);
+        assert_eq!(kept.access, [conditional("/a/*"), filled, conditional("/*")]);
+    }
+
+    #[test]
+    fn a_rule_for_all_paths_stays_before_those_behind_it() {
+        let mut site = Site {
+            access: vec![
+                rule("/a/*", &["10.0.0.0/8"], &[], false),
+                rule("/*", &[], &["all"], false),
+                rule("/b/*", &["all"], &[], false),
+                conditional("/d/*"),
+            ],
+            ..Site::default()
+        };
+        site.refuse("/c/*", &Sets::one("header x"), 403);
+        let paths = |site: &Site| -> Vec<String> {
+            let rules = site.all_access().into_iter();
+            rules.map(|rule| rule.path).collect()
+        };
+        // `/b/*` would admit clients whom the rule before it refuses.
+        assert_eq!(paths(&site), ["/c/*", "/a/*", "/*"]);
+        // A rule with conditions has an effect before others for its paths alone, and one behind it holds without the conditions.
+        site.refusals.clear();
+        site.access = vec![
+            rule("/a/*", &["all"], &[], false),
+            conditional("/a/*"),
+            conditional("/b/*"),
+        ];
+        assert_eq!(paths(&site), ["/a/*", "/b/*", "/b/*"]);
+        assert!(site.all_access()[2].is_for_everyone());
+        // Nor behind one for the folder, or in another spelling: Weir rejects these, too.
+        site.access = vec![
+            rule("/a/*", &[], &["all"], false),
+            conditional("/a"),
+            conditional("/A/b"),
+        ];
+        assert_eq!(paths(&site), ["/a/*"]);
     }
 
     #[test]

@@ -6,12 +6,10 @@ use crate::access::Access;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
 use crate::pattern::overlaps;
-use crate::report::{At, Report};
+use crate::report::{At, Report, named};
 
-/// Most paths that a note names.
-const NAMED_MAX: usize = 3;
-
-/// Joins rules whose paths differ in case alone, and reports exceptions that are also for other spellings.
+/// Joins rules whose paths differ in case alone, or puts one with conditions first, and reports exceptions that are also for other
+/// spellings.
 pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
     for site in core::iter::once(&mut server.top).chain(&mut server.hosts) {
         let (at, shown) = site.place(file);
@@ -63,28 +61,45 @@ pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
     }
 }
 
-/// The first paths of a list, and how many more there are.
-fn named(paths: &[String]) -> String {
-    let first = paths.get(..NAMED_MAX).unwrap_or(paths).join("`, `");
-    match paths.len().saturating_sub(NAMED_MAX) {
-        0 => format!("`{first}`"),
-        count => format!("`{first}` and {count} more"),
-    }
-}
-
 fn has_letters(path: &str) -> bool {
     path.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+/// Puts refusals with conditions before rules that are about their paths in Weir alone, because these would decide first. Returns the
+/// paths of both.
+fn precede_twins(rules: &mut [Access]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for later in 0..rules.len() {
+        let next = &rules[later];
+        if next.conditions.is_empty() || !next.is_for_nobody() {
+            continue;
+        }
+        let lower = next.path.to_ascii_lowercase();
+        let is_twin = |rule: &Access| {
+            let decides = rule.conditions.is_empty() && !rule.is_for_nobody();
+            decides && share(&rule.path.to_ascii_lowercase(), &lower) && !share(&rule.path, &next.path)
+        };
+        if let Some(at) = rules[..later].iter().position(is_twin) {
+            found.push((rules[at].path.clone(), next.path.clone()));
+            rules[at..=later].rotate_right(1);
+        }
+    }
+    found
 }
 
 /// Makes the first of two rules admit only clients of both, if they are about the same paths in Weir alone. Returns the paths of
 /// both.
 fn join_twins(site: &mut Site) -> Vec<(String, String)> {
     let rules = &mut site.access;
+    let mut found = precede_twins(rules);
     let lower: Vec<String> = rules.iter().map(|rule| rule.path.to_ascii_lowercase()).collect();
-    let mut found = Vec::new();
+    // Without capitals, two paths are about the same ones in Weir and in the configuration.
+    let capitals = |rule: &Access| rule.path.bytes().any(|b| b.is_ascii_uppercase());
+    let has_capitals: Vec<bool> = rules.iter().map(capitals).collect();
     for (at, one) in lower.iter().enumerate() {
         for (later, other) in lower.iter().enumerate().skip(at + 1) {
-            if !share(one, other) || share(&rules[at].path, &rules[later].path) {
+            let may_be_twins = has_capitals[at] || has_capitals[later];
+            if !may_be_twins || !share(one, other) || share(&rules[at].path, &rules[later].path) {
                 continue;
             }
             let (rule, next) = (&rules[at], &rules[later]);
@@ -113,6 +128,9 @@ fn share(one: &str, other: &str) -> bool {
 fn exceptions(site: &Site) -> Vec<String> {
     let rules = || site.access.iter().filter(|rule| rule.conditions.is_empty());
     let admits_more = |(at, rule): &(usize, &Access)| {
+        if rule.is_for_nobody() {
+            return false;
+        }
         let next = rules().skip(at + 1).find(|next| next.applies_to(&rule.path));
         next.is_some_and(|next| !rule.satisfies(next))
     };
@@ -174,6 +192,22 @@ mod tests {
             let rules = vec![all.clone(), second];
             assert_eq!(applied(rules.clone()), (rules, Vec::new()));
         }
+    }
+
+    #[test]
+    fn a_refusal_with_a_condition_holds_for_other_spellings() {
+        let refusal = Access {
+            conditions: vec!["header x".to_owned()],
+            ..Access::nobody("/admin/*")
+        };
+        let other = rule("/Admin/*", &["all"], &[], false);
+        let (rules, notes) = applied(vec![other.clone(), refusal.clone()]);
+        assert_eq!(rules, [refusal.clone(), other]);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("must satisfy both"), "{notes:?}");
+        // Of rules in one spelling, the first decides.
+        let rules = vec![rule("/admin/a/*", &["all"], &[], false), refusal];
+        assert_eq!(applied(rules.clone()), (rules, Vec::new()));
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod mounts;
 mod nginx;
 mod pattern;
 mod ports;
+mod redirects;
 mod regex;
 mod report;
 mod request_field;
@@ -42,7 +43,7 @@ mod write;
 
 pub use fate::Fate;
 pub use files::{Files, INCLUDES_MAX, Nested, Text};
-pub use report::{Note, Report, Unreadable};
+pub use report::{Group, LISTED_MAX, Note, Report, Unreadable};
 
 use core::fmt;
 
@@ -172,6 +173,7 @@ pub fn convert(
     logs::note_absent(&server, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
     mounts::bound(&mut server, &main.name, &mut report);
+    redirects::bound(&mut server, &main.name, &mut report);
     report.sort();
     let toml = write::toml(&server, &report, &main.name);
     let folders = needs_folder.then(|| rootless::FOLDER.to_owned());

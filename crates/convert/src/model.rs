@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// Most hosts of Weir.
 pub(crate) const HOSTS_MAX: usize = 100;
 
-/// Most paths that a rule for upstreams leaves out.
-const EXCEPT_MAX: usize = 1000;
+/// Most paths that a redirect or a rule for upstreams leaves out.
+pub(crate) const EXCEPT_MAX: usize = 1000;
 
 /// Most mounts of all sites together.
 pub(crate) const MOUNTS_MAX: usize = 100;

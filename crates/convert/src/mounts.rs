@@ -45,26 +45,15 @@ mod tests {
 
     #[test]
     fn a_file_has_no_mount() {
-        for (dialect, text) in [
-            (
-                Dialect::Nginx,
-                "server { listen 80; root /srv/a;\nlocation /icon.ico { alias /srv/b/site.ico; }\n}\n",
-            ),
-            (
-                Dialect::Apache,
-                "DocumentRoot /srv/a\nAlias /icon.ico /srv/b/site.ico\n",
-            ),
-        ] {
-            let found = converted(dialect, text);
-            assert!(!found.toml.contains("[[mount]]"), "{}", found.toml);
-            let of_file =
-                |note: &&crate::Note| note.line == 2 && note.fate.why().contains("the name of a file");
-            assert_eq!(
-                found.report.notes().iter().filter(of_file).count(),
-                1,
-                "{:?}",
-                found.report
-            );
-        }
+        let text = "server { listen 80; root /srv/a;\nlocation /icon.ico { alias /srv/b/site.ico; }\n}\n";
+        let found = converted(Dialect::Nginx, text);
+        assert!(!found.toml.contains("[[mount]]"), "{}", found.toml);
+        let of_file = |note: &&crate::Note| note.line == 2 && note.fate.why().contains("the name of a file");
+        assert_eq!(
+            found.report.notes().iter().filter(of_file).count(),
+            1,
+            "{:?}",
+            found.report
+        );
     }
 }

@@ -39,6 +39,16 @@ pub(crate) fn covers(outer: &str, inner: &str) -> bool {
     }
 }
 
+/// The shortest path that matches a pattern.
+pub(crate) fn shortest(pattern: &str) -> String {
+    let path = pattern.replacen('*', "", 1);
+    match path.starts_with('/') {
+        true => path,
+        // A leading star also stands for the leading slash.
+        false => format!("/{path}"),
+    }
+}
+
 /// Whether a pattern is for all paths.
 pub(crate) fn covers_all(pattern: &str) -> bool {
     matches!(pattern, "*" | "/*")
@@ -143,6 +153,21 @@ mod tests {
             ("/a%20b", false),
         ] {
             assert_eq!(pattern(text).is_some(), is_pattern, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_star_of_the_shortest_path_stands_for_nothing() {
+        for (pattern, path) in [
+            ("/a/*", "/a/"),
+            ("/a*.html", "/a.html"),
+            ("*.html", "/.html"),
+            ("*/b", "/b"),
+            ("*", "/"),
+            ("/a", "/a"),
+        ] {
+            assert_eq!(shortest(pattern), path, "{pattern}");
+            assert!(matches(pattern, path), "{pattern}");
         }
     }
 

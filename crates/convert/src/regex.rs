@@ -4,8 +4,8 @@
 //! `.*`. Anything else is no pattern. For redirects, [`read_redirect`] also reads expressions whose patterns match a little
 //! more or less.
 
-use crate::pattern::{covers_all, pattern};
-use std::collections::BTreeSet;
+use crate::pattern::{covers, covers_all, pattern, shortest};
+use std::collections::BTreeMap;
 
 /// Most patterns that one expression may become.
 const PATTERNS_MAX: usize = 64;
@@ -42,9 +42,10 @@ enum Differing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    /// Any text. `is_wide`: the expression allows less, as `[a-z]+` does.
+    /// Any text. `is_wide`: the expression allows less, as `[a-z]+` does. `is_filled`: the text is not empty, as that of `.+`.
     Any {
         is_wide: bool,
+        is_filled: bool,
     },
     /// Beginning and end of what a group captures.
     Open(usize),
@@ -68,6 +69,8 @@ pub(crate) struct Match {
     pub(crate) pattern: String,
     /// Texts of the groups from `$1` on, with a star where the pattern has it. `None`: no text with one star.
     groups: Vec<Option<String>>,
+    /// How many characters the expression asks for where the pattern, with its star, asks for none.
+    asked: usize,
 }
 
 impl Match {
@@ -76,6 +79,7 @@ impl Match {
         Match {
             pattern: pattern.to_owned(),
             groups: Vec::new(),
+            asked: 0,
         }
     }
 
@@ -126,9 +130,15 @@ impl Read {
     pub(crate) fn patterns(self) -> Vec<String> {
         self.matches.into_iter().map(|one| one.pattern).collect()
     }
+
+    /// The patterns whose shortest path the expression does not match, because of a `.+`.
+    pub(crate) fn filled(&self) -> Vec<String> {
+        let filled = self.matches.iter().filter(|one| one.asked > 0);
+        filled.map(|one| one.pattern.clone()).collect()
+    }
 }
 
-/// The patterns that match the paths that the expression matches.
+/// The patterns that match the paths that the expression matches, and perhaps the shortest paths of [`Read::filled`].
 ///
 /// # Errors
 /// The expression, and the part of it that no few patterns can say.
@@ -424,7 +434,7 @@ fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Rea
         return Err("a `)` closes no group".to_owned());
     }
     let mut matches: Vec<Match> = Vec::new();
-    let mut known = BTreeSet::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for parts in &mut sequences {
         let starts = take_start(parts)?;
         let begins_at_root = matches!(
@@ -436,15 +446,45 @@ fn read_up_to(expression: &str, most: usize, differing: Differing) -> Result<Rea
         }
         let is_start = starts || (differing == Differing::Much && begins_at_root);
         let one = finish(is_start, parts, reader.groups)?;
-        if known.insert(one.pattern.clone()) {
-            matches.push(one);
+        match known.get(&one.pattern) {
+            Some(at) => matches[*at].asked = matches[*at].asked.min(one.asked),
+            None => {
+                known.insert(one.pattern.clone(), matches.len());
+                matches.push(one);
+            }
         }
     }
     reader.bound(matches.len())?;
+    if differing != Differing::Much {
+        keep_filled(&mut matches)?;
+    }
     Ok(Read {
         matches,
         differs: (!reader.differs.is_empty()).then(|| reader.differs.join("; ")),
     })
+}
+
+/// Finds the matches whose shortest path no other alternative matches.
+///
+/// # Errors
+/// One leaves out more than that path.
+fn keep_filled(matches: &mut [Match]) -> Result<(), String> {
+    if matches.iter().any(|one| one.asked > 1) {
+        return Err("two `.+` next to each other".to_owned());
+    }
+    let is_matched = |path: &str| {
+        let matches_it = |one: &Match| {
+            let is_left_out = one.asked > 0 && shortest(&one.pattern) == path;
+            !is_left_out && covers(&one.pattern, path)
+        };
+        matches.iter().any(matches_it)
+    };
+    let asks = |one: &Match| one.asked > 0 && !is_matched(&shortest(&one.pattern));
+    let asked: Vec<bool> = matches.iter().map(asks).collect();
+    for (one, asks) in matches.iter_mut().zip(asked) {
+        one.asked = usize::from(asks);
+    }
+    Ok(())
 }
 
 /// Patterns of those alternatives of an expression that have one, wherever they are, in groups too: they match a part of its paths.
@@ -494,7 +534,10 @@ fn take_start(parts: &mut Vec<Part>) -> Result<bool, String> {
 
 /// The pattern of a sequence of parts, and what its groups capture.
 fn finish(starts: bool, parts: &mut Vec<Part>, groups: usize) -> Result<Match, String> {
-    let any = Part::Any { is_wide: false };
+    let any = Part::Any {
+        is_wide: false,
+        is_filled: false,
+    };
     match parts.iter().position(|part| *part == Part::End) {
         // Nothing may follow the end of the path.
         Some(at)
@@ -521,7 +564,7 @@ fn finish(starts: bool, parts: &mut Vec<Part>, groups: usize) -> Result<Match, S
     }
     let missing = || "a group that the converter does not know".to_owned();
     let mut text = String::new();
-    let (mut stars, mut is_joined, mut is_wide_last) = (0, false, false);
+    let (mut stars, mut asked, mut is_joined, mut is_wide_last) = (0, 0_usize, false, false);
     // Where the groups begin, and their texts. One that takes no part captures nothing.
     let mut open = vec![0; groups];
     let mut captured: Vec<Option<String>> = vec![Some(String::new()); groups];
@@ -536,16 +579,18 @@ fn finish(starts: bool, parts: &mut Vec<Part>, groups: usize) -> Result<Match, S
                 text.push_str(literal);
                 is_wide_last = false;
             }
-            Part::Any { is_wide } if text.ends_with('*') => {
+            Part::Any { is_wide, is_filled } if text.ends_with('*') => {
                 // Two stars next to each other are one, which no group has for itself.
                 is_joined = true;
                 sharing.extend(&inside);
                 is_wide_last |= is_wide;
+                asked += usize::from(*is_filled);
             }
-            Part::Any { is_wide } => {
+            Part::Any { is_wide, is_filled } => {
                 text.push('*');
                 stars += 1;
                 is_wide_last = *is_wide;
+                asked += usize::from(*is_filled);
             }
             Part::Open(group) => {
                 *open.get_mut(group - 1).ok_or_else(missing)? = text.len();
@@ -573,7 +618,10 @@ fn finish(starts: bool, parts: &mut Vec<Part>, groups: usize) -> Result<Match, S
             }
         }
     }
-    // A leading star also stands for the leading slash.
+    // A leading star stands for the leading slash at least, unless that follows.
+    if text.starts_with('*') && !text.starts_with("*/") {
+        asked = asked.saturating_sub(1);
+    }
     let text = if text == "/*" && !starts {
         "*".to_owned()
     } else {
@@ -583,6 +631,7 @@ fn finish(starts: bool, parts: &mut Vec<Part>, groups: usize) -> Result<Match, S
     Ok(Match {
         pattern,
         groups: captured,
+        asked,
     })
 }
 
@@ -682,9 +731,10 @@ impl Reader<'_> {
 
     /// One atom with the repetition that makes it any text.
     fn atom(&mut self, depth: usize) -> Result<Vec<Vec<Part>>, String> {
-        for any in [".*?", ".*", ".+?", ".+"] {
+        for (any, is_filled) in [(".*?", false), (".*", false), (".+?", true), (".+", true)] {
             if self.take(any) {
-                return Ok(vec![vec![Part::Any { is_wide: false }]]);
+                let is_wide = false;
+                return Ok(vec![vec![Part::Any { is_wide, is_filled }]]);
             }
         }
         if self.take("^") {
@@ -783,7 +833,8 @@ impl Reader<'_> {
             }
             self.note("a class of characters is a `*` in Weir's rule, which matches any text");
             self.rest = rest;
-            return Ok(vec![vec![Part::Any { is_wide: true }]]);
+            let (is_wide, is_filled) = (true, false);
+            return Ok(vec![vec![Part::Any { is_wide, is_filled }]]);
         }
         let characters = match set.starts_with('^') || set.contains(['\\', '[']) {
             true => None,
@@ -960,6 +1011,33 @@ mod tests {
             let read: Option<Vec<&str>> = read.as_ref().map(|all| all.iter().map(|one| &**one).collect());
             assert_eq!(read.as_deref(), patterns, "{expression}");
         }
+    }
+
+    #[test]
+    fn patterns_know_what_a_plus_leaves_out() {
+        for (expression, filled) in [
+            (r"^/a/.+", &["/a/*"][..]),
+            (r"^/a/(.+?)$", &["/a/*"]),
+            (r"^/a.+\.html$", &["/a*.html"]),
+            (r"^/a(/.+)?$", &["/a/*"]),
+            (r"^/(a/.+|b/.*)$", &["/a/*"]),
+            (r"^/.+$", &["/*"]),
+            (r".+/b$", &["*/b"]),
+            (r"^/a/.+.*$", &["/a/*"]),
+            (r"^/a/.*", &[]),
+            // Another alternative matches the path.
+            (r"^/a(/?$|/.+?$)", &[]),
+            (r"^/a/.+|^/a/", &[]),
+            (r"^/a/.+|^/.*/$", &[]),
+            // A path has a slash at its front.
+            (r"^.+\.html$", &[]),
+            (r".+", &[]),
+        ] {
+            assert_eq!(read(expression).unwrap().filled(), filled, "{expression}");
+        }
+        let why = read(r"^/a/.+.+$").unwrap_err();
+        assert!(why.contains("two `.+` next to each other"), "{why}");
+        assert!(read_redirect(r"^/a/(.+)(.+)$").is_ok());
     }
 
     #[test]

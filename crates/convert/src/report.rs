@@ -9,6 +9,12 @@ use std::sync::Arc;
 /// Longest directive that a note quotes, in bytes.
 const QUOTED_MAX: usize = 80;
 
+/// Most texts of a list that a note names.
+const NAMED_MAX: usize = 3;
+
+/// Most directives with the same fate that a report for people names.
+pub const LISTED_MAX: usize = 5;
+
 /// Where a directive is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At {
@@ -29,6 +35,15 @@ pub struct Note {
     pub fate: Fate,
 }
 
+/// Directives with the same fate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group<'r> {
+    /// What became of them.
+    pub fate: &'r Fate,
+    /// The directives, in the order of files and lines; there is at least one.
+    pub notes: Vec<&'r Note>,
+}
+
 /// The fates of all directives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -39,6 +54,30 @@ impl Report {
     /// Every directive, the most urgent fates first, then in the order of files and lines.
     pub fn notes(&self) -> &[Note] {
         &self.notes
+    }
+
+    /// The directives with the same fate, the most urgent fates first.
+    pub fn groups(&self) -> Vec<Group<'_>> {
+        let mut known: BTreeMap<&Fate, usize> = BTreeMap::new();
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for note in &self.notes {
+            match known.entry(&note.fate) {
+                Entry::Vacant(entry) => {
+                    entry.insert(groups.len());
+                    groups.push(Group {
+                        fate: &note.fate,
+                        notes: vec![note],
+                    });
+                }
+                Entry::Occupied(entry) => {
+                    let notes = &mut groups[*entry.get()].notes;
+                    if notes.last() != Some(&note) {
+                        notes.push(note);
+                    }
+                }
+            }
+        }
+        groups
     }
 
     /// How many directives have a fate of this word.
@@ -112,6 +151,15 @@ impl Report {
     }
 }
 
+/// The first texts of a list, and how many more there are.
+pub(crate) fn named(texts: &[String]) -> String {
+    let first = texts.get(..NAMED_MAX).unwrap_or(texts).join("`, `");
+    match texts.len().saturating_sub(NAMED_MAX) {
+        0 => format!("`{first}`"),
+        count => format!("`{first}` and {count} more"),
+    }
+}
+
 /// A directive as notes quote it.
 fn shortened(directive: &str) -> String {
     let mut directive = directive.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -139,5 +187,45 @@ pub struct Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_with_one_fate_are_a_group() {
+        let mut report = Report::default();
+        let at = |line: usize| At {
+            file: "site".into(),
+            line,
+        };
+        for (line, directive, fate) in [
+            (3, "magic on", Fate::missing("no key")),
+            (1, "magic off", Fate::missing("no key")),
+            (1, "magic off", Fate::missing("no key")),
+            (2, "deny all", Fate::open("no key")),
+            (4, "other", Fate::missing("another")),
+        ] {
+            report.add(&at(line), directive, fate);
+        }
+        report.sort();
+        let groups: Vec<(&str, &str, Vec<usize>)> = report
+            .groups()
+            .into_iter()
+            .map(|group| {
+                let lines = group.notes.iter().map(|note| note.line);
+                (group.fate.word(), group.fate.why(), lines.collect())
+            })
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                ("open", "no key", vec![2]),
+                ("missing", "no key", vec![1, 3]),
+                ("missing", "another", vec![4]),
+            ]
+        );
     }
 }

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::fate::Fate;
 use crate::logs;
 use crate::model::{Limit, Mount, Proxy, Server, Site};
-use crate::report::Report;
+use crate::report::{Group, LISTED_MAX, Report};
 use crate::rootless;
 use crate::value::{list, quote};
 use core::fmt::Write as _;
@@ -14,21 +14,14 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
     let mut out = format!(
         "# Converted from {origin} by `weir convert`. Test it with `weir serve --config FILE --check`.\n"
     );
-    for note in report.notes() {
-        let word = match &note.fate {
+    for group in &report.groups() {
+        let word = match group.fate {
             Fate::Open(_) => "OPEN",
             Fate::Missing(_) => "missing",
             _ => continue,
         };
         // A comment ends with its line.
-        let text = format!(
-            "{}: {}:{}: {}: {}",
-            word,
-            note.file,
-            note.line,
-            note.directive,
-            note.fate.why()
-        );
+        let text = format!("{word}: {}: {}", places(group), group.fate.why());
         let text: String = text
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
@@ -72,6 +65,18 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
         tables(&mut out, host, "host.");
     }
     out
+}
+
+/// The directives of a group with their places: the first ones, and how many more there are.
+fn places(group: &Group<'_>) -> String {
+    let listed = group.notes.iter().take(LISTED_MAX);
+    let listed: Vec<String> = listed
+        .map(|note| format!("{}:{}: {}", note.file, note.line, note.directive))
+        .collect();
+    match group.notes.len() - listed.len() {
+        0 => listed.join("; "),
+        more => format!("{}; and {more} more", listed.join("; ")),
+    }
 }
 
 fn listener(out: &mut String, server: &Server) {

@@ -43,6 +43,9 @@ pub(crate) struct From {
     pub(crate) peer: IpAddr,
     /// The trusted proxies between the client and this server, in the order in which the request passed them.
     pub(crate) hops: Vec<IpAddr>,
+    /// Whether fields beside those of this module may say that the client used https: a proxy that this server trusts sent the
+    /// request, and does not name another scheme.
+    pub(crate) may_claim_https: bool,
     /// Whether the client used https.
     pub(crate) is_secured: bool,
     /// What access rules mean for the request.
@@ -100,6 +103,7 @@ impl Trusted {
             return From {
                 peer,
                 hops,
+                may_claim_https: false,
                 is_secured,
                 guarded: Guarded::default(),
                 id: None,
@@ -109,10 +113,16 @@ impl Trusted {
         let (client, scheme) = self.walk(peer, head, &mut |hop| hops.push(hop));
         hops.reverse();
         let scheme = scheme.or_else(|| self.scheme(head));
+        let is_secured = scheme.unwrap_or(is_secured);
+        // A client may have added a line that makes the scheme of the proxy unclear.
+        let mut names = head.fields.iter().map(|(name, _)| name);
+        let names_scheme =
+            scheme.is_some() || names.any(|name| name.eq_ignore_ascii_case("x-forwarded-proto"));
         From {
             peer: client,
             hops,
-            is_secured: scheme.unwrap_or(is_secured),
+            may_claim_https: is_secured || !names_scheme,
+            is_secured,
             guarded: Guarded::default(),
             id: None,
             trace: None,
@@ -278,6 +288,27 @@ mod tests {
             let got = from("X-Forwarded-For", peer, &lines);
             assert_eq!(got.is_secured, is_secured, "{peer} {protos:?}");
         }
+    }
+
+    #[test]
+    fn other_fields_say_nothing_against_the_scheme_of_the_proxy() {
+        for (peer, protos, may_claim_https) in [
+            ("10.0.0.1", &[][..], true),
+            ("10.0.0.1", &["https"], true),
+            ("10.0.0.1", &["http"], false),
+            ("10.0.0.1", &["https", "https"], false),
+            ("192.0.2.9", &[], false),
+        ] {
+            let lines = protos.iter().map(|proto| ("X-Forwarded-Proto", *proto));
+            let got = from("X-Forwarded-For", peer, &lines.collect::<Vec<_>>());
+            assert_eq!(got.may_claim_https, may_claim_https, "{peer} {protos:?}");
+        }
+        let got = from(
+            "Forwarded",
+            "10.0.0.1",
+            &[("Forwarded", "for=192.0.2.7;proto=http")],
+        );
+        assert!(!got.may_claim_https);
     }
 
     #[test]

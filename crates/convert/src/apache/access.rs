@@ -362,6 +362,7 @@ impl Level {
                 htpasswd: htpasswd.clone(),
                 any,
                 auth: None,
+                is_filled: folder.filled.contains(path),
                 rank: (kind, depth),
                 parts: self.parts,
             });

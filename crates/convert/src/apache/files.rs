@@ -555,7 +555,7 @@ fn redirect(directive: &Directive, name: &str, site: &mut Site) -> Fate {
 mod tests {
     use super::*;
     use crate::Dialect;
-    use crate::fidelity::converted;
+    use crate::fidelity::{check_fates, converted};
 
     #[test]
     fn lifetimes_are_seconds() {
@@ -592,20 +592,11 @@ mod tests {
         assert_eq!(lost.map(|note| note.line).collect::<Vec<_>>(), [5, 6]);
     }
 
-    /// Where a line of the report begins, and a part of its reason.
-    fn check(found: &crate::Conversion, wanted: &[(usize, &str, &str)]) {
-        for &(line, word, reason) in wanted {
-            let mut notes = found.report.notes().iter().filter(|note| note.line == line);
-            let is_it = |note: &crate::Note| note.fate.word() == word && note.fate.why().contains(reason);
-            assert!(notes.any(is_it), "{line}: {:?}", found.report);
-        }
-    }
-
     #[test]
     fn codings_of_files_that_are_compressed_already_are_lost() {
         let text = "AddEncoding gzip svgz\nAddEncoding x-gzip .svgz .jgz\nAddEncoding br .unityweb .svgz\n";
         let found = converted(Dialect::Apache, text);
-        check(
+        check_fates(
             &found,
             &[
                 (1, "unneeded", "`.svgz`"),
@@ -623,7 +614,7 @@ mod tests {
         let table = "[types]\n\"wasm\" = \"application/wasm\"\n\"b\" = \"text/html; charset=utf-8\"\n\n";
         assert!(found.toml.contains(table), "{}", found.toml);
         assert!(found.toml.contains("path = \"*.php5\"\ndeny = [\"all\"]\n"));
-        check(
+        check_fates(
             &found,
             &[
                 (1, "missing", "`wasm.gz` is no extension"),
@@ -640,7 +631,7 @@ mod tests {
         let text = "Header onsuccess unset X-A\nHeader always set x-a 1\nHeader unset X-B\nHeader set X-B 1\n\
                     <If \"%{QUERY_STRING} =~ /a/\">\nHeader set X-C 1\n</If>\n<Else>\nHeader set X-C 2\n</Else>\n";
         let found = converted(Dialect::Apache, text);
-        check(
+        check_fates(
             &found,
             &[
                 (1, "unneeded", "`Header always set`"),

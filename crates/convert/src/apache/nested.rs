@@ -123,6 +123,7 @@ fn read_one(folder: &str, file: &Text, site: &mut Site, wishes: &mut Wishes, cx:
     // As a `<Directory>`: what a deeper folder says replaces it.
     let inside = Folder {
         patterns: vec![path],
+        filled: Vec::new(),
         mounted: Vec::new(),
         rank: (Access::DIRECTORY, folder.matches('/').count()),
         users: None,

@@ -8,7 +8,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::hidden;
 use crate::model::{Proxy, Site};
-use crate::pattern::pattern;
+use crate::pattern::{pattern, shortest};
 use crate::regex::{self};
 use crate::report::Report;
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ const BESIDE: &str = "its pattern also covers files beside the folders whose nam
 pub(super) struct Folder {
     /// Patterns; empty if Weir has none.
     pub(super) patterns: Vec<String>,
+    /// Those of an expression that does not match the shortest path of the pattern.
+    pub(super) filled: Vec<String>,
     /// Patterns of mounts whose folders these are. What limits access to a mount is apart from the root.
     pub(super) mounted: Vec<String>,
     /// Kind and depth of the section.
@@ -40,6 +42,7 @@ impl Folder {
     pub(super) fn root() -> Folder {
         Folder {
             patterns: vec!["/*".to_owned()],
+            filled: Vec::new(),
             mounted: Vec::new(),
             rank: (Access::SERVER, 0),
             users: None,
@@ -370,7 +373,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
     };
     // Field lines may have paths that differ a little from the expression.
     let is_loose = section.inner().iter().all(is_about_fields);
-    let (mut differs, mut refused) = (None, None);
+    let (mut differs, mut refused, mut filled) = (None, None, Vec::new());
     let mut from_regex = |text: &str| {
         let read = match is_loose {
             true => regex::read_redirect(text),
@@ -379,6 +382,7 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
         match read {
             Ok(read) => {
                 differs.clone_from(&read.differs);
+                filled = read.filled();
                 read.patterns()
             }
             Err(why) => {
@@ -503,10 +507,17 @@ fn section(section: &Directive, folder: &Folder, site: &mut Site, wishes: &mut W
     if name == "<directory" && patterns.iter().any(is_beside) {
         differs = Some(BESIDE.to_owned());
     }
+    if let Some(path) = filled.first().filter(|_| !is_loose) {
+        differs = Some(format!(
+            "`{path}` is also for `{}`, which the expression leaves out, so clients must satisfy the rules around it, too",
+            shortest(path)
+        ));
+    }
     let fate = differs.map_or(Fate::Carried, Fate::changed);
     cx.report.add(&section.at, &section.shown(), fate);
     let inner = Folder {
         patterns,
+        filled,
         mounted,
         rank: rank(section),
         ..folder.clone()

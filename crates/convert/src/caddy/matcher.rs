@@ -21,6 +21,8 @@ pub(super) struct Matcher {
     pub(super) patterns: Vec<String>,
     pub(super) networks: Option<Networks>,
     pub(super) conditions: Sets,
+    /// Whether an expression does not match the shortest path of one of the patterns, as `^/a/.+`.
+    pub(super) is_filled: bool,
 }
 
 impl Matcher {
@@ -30,6 +32,7 @@ impl Matcher {
             patterns: vec!["*".to_owned()],
             networks: None,
             conditions: Sets::always(),
+            is_filled: false,
         }
     }
 
@@ -80,6 +83,7 @@ impl Matcher {
         Ok(Matcher {
             networks,
             conditions: self.conditions.and(&around.conditions)?,
+            is_filled: self.is_filled || around.is_filled,
             patterns,
         })
     }
@@ -180,6 +184,7 @@ fn of_paths(paths: &[String]) -> Result<Matcher, String> {
             patterns,
             networks: None,
             conditions: Sets::always(),
+            is_filled: false,
         }),
         _ => Err("a path of Weir has at most one `*`".to_owned()),
     }
@@ -229,6 +234,7 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
         patterns: around.patterns.clone(),
         networks: around.networks.clone(),
         conditions: around.conditions.clone(),
+        is_filled: around.is_filled,
     };
     // Several lines are one list of paths.
     let of_path = lines.iter().filter(|line| line.name == "path");
@@ -263,6 +269,7 @@ pub(super) fn define(definition: &Directive, (around, strip): (&Matcher, Option<
             ("path_regexp", _) if paths.is_empty() && around.is_everything() && is_only_expression => {
                 regex::read(args.last().map_or("", |text| text)).and_then(|read| match read.differs {
                     None => {
+                        matcher.is_filled = !read.filled().is_empty();
                         matcher.patterns = read.patterns();
                         Ok(())
                     }

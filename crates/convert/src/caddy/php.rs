@@ -85,9 +85,15 @@ fn of_option(option: &Directive, rule: &mut Proxy, front: &mut Option<String>) -
             *front = None;
             Fate::changed("scripts of directories still answer")
         }
+        "env" if arg == fastcgi::HTTPS => match fastcgi::fixed_https(option.arg(1)) {
+            Some(fixed) => {
+                fastcgi::set_param(rule, arg, fixed);
+                Fate::Carried
+            }
+            None => Fate::missing(fastcgi::NO_FIXED_SCHEME),
+        },
         "env" if fastcgi::is_param(arg, option.arg(1)) => {
-            rule.params.retain(|(known, _)| known != arg);
-            rule.params.push((arg.to_owned(), option.arg(1).to_owned()));
+            fastcgi::set_param(rule, arg, option.arg(1));
             Fate::Carried
         }
         "env" if fastcgi::is_set(arg) => Fate::unneeded("Weir sets this parameter"),

@@ -109,6 +109,10 @@ fn is_prefix(args: &[String], prefix: &str) -> bool {
         .is_some_and(|text| bare(text) == bare(prefix.trim_end_matches('*')))
 }
 
+/// What differs for the paths of an expression with `.+`.
+const FILLED: &str = "its pattern also matches a path with nothing in place of `.+`, which the expression leaves out: what later \
+                      blocks refuse, the result also refuses for its paths";
+
 /// Directives that do the same whether the prefix of a path is removed before them or behind them.
 const PATHLESS: [&str; 8] = [
     "basic_auth",
@@ -174,6 +178,8 @@ struct Routes<'a> {
 struct Level {
     /// Patterns of `handle` and `handle_path` up to here, and whether they answer every request that they get.
     handled: Vec<(String, bool)>,
+    /// Those of expressions that do not match the shortest path of the pattern, as `^/a/.+`.
+    filled: Vec<String>,
     /// Patterns of redirects up to here.
     redirected: Vec<String>,
     /// Whether the directive that is read is one of these two: of them, Caddy runs the first that matches.
@@ -201,6 +207,7 @@ impl Routes<'_> {
                     Fate::unneeded(HIDDEN)
                 }
                 Some(Err(lost)) => Fate::missing(lost.why.clone()),
+                Some(Ok(matcher)) if matcher.is_filled && !around.is_filled => Fate::changed(FILLED),
                 _ => Fate::Carried,
             };
             definition.note_all(&fate, self.report);
@@ -275,6 +282,9 @@ impl Routes<'_> {
                     let is_for_all = is_always && matcher.networks.is_none();
                     if let Some(level) = level.filter(|_| is_handle && is_for_all && !matcher.is_everything())
                     {
+                        if matcher.is_filled {
+                            level.filled.extend(matcher.patterns.iter().cloned());
+                        }
                         let is_answer = answers(directive.inner());
                         let patterns = matcher.patterns.iter().cloned();
                         level.handled.extend(patterns.map(|path| (path, is_answer)));

@@ -369,6 +369,85 @@ fn a_location_in_another_one_closes_no_stronger_location() {
 }
 
 #[test]
+fn a_refusal_with_a_condition_reaches_no_stronger_location() {
+    let access = |lines: &str| tables(site(&nginx(lines), None), "access");
+    let nested = "location / { location ~ \\.json$ { if ($http_x = a) { return 403; } } }\n";
+    assert_eq!(
+        access(&format!("{nested}location /private/ {{ expires 1d; }}")),
+        [
+            "path = \"/private/*\"; allow = [\"all\"]",
+            "path = \"*.json\"; if = [\"header x=a\"]; deny = [\"all\"]",
+            "path = \"*.json\"; allow = [\"all\"]",
+        ]
+    );
+    // One of the server is about all locations, and one of a location not about those in it.
+    assert_eq!(
+        access(
+            "if ($http_y = b) { return 444; }\n\
+             location / { if ($http_x = a) { return 403; } location /in/ { expires 1d; } }\n\
+             location /pub/ { expires 1d; }"
+        ),
+        [
+            "path = \"*\"; if = [\"header y=b\"]; deny = [\"all\"]",
+            "path = \"/pub/\"; allow = [\"all\"]",
+            "path = \"/in/\"; allow = [\"all\"]",
+            "path = \"/*\"; if = [\"header x=a\"]; deny = [\"all\"]",
+            "path = \"*\"; allow = [\"all\"]",
+        ]
+    );
+    // A stronger location keeps what it asks for.
+    let found = nginx(&format!(
+        "auth_basic x; auth_basic_user_file /u;\n{nested}location /private/ {{ expires 1d; }}"
+    ));
+    let asked = decision(&found, "/private/a.json");
+    assert!(asked.starts_with("htpasswd"), "{asked} {}", found.toml);
+    // A refusal that is lost closes the paths of its location alone.
+    let found = nginx(
+        "location / { location ~ \\.json$ { if ($odd) { return 403; } } }\nlocation /private/ { expires 1d; }",
+    );
+    assert_eq!(
+        decision(&found, "/private/a.json"),
+        "allow = [\"all\"]",
+        "{}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/a.json"), "deny = [\"all\"]", "{}", found.toml);
+    // Paths below a name are those of the weaker location.
+    let rules = access("location ~ \\.css$ { allow all; }\nlocation / { if ($http_x = a) { return 403; } }");
+    assert!(rules[0].starts_with("path = \"*.css/\"; if"), "{rules:?}");
+    // Patterns of expressions may be wider than these: the refusal holds for them, too.
+    let found = nginx("location / { if ($http_x = a) { return 403; } }\nlocation ~ \\.css$ { expires 1d; }");
+    check_fates(&found, &[(3, "changed", "a wider location also holds here")]);
+}
+
+#[test]
+fn a_limit_of_clients_that_reaches_a_stronger_location_is_reported() {
+    let zone = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;";
+    let found = |locations: &str| {
+        converted(
+            Dialect::Nginx,
+            &format!("{zone}\nserver {{ listen 80; root /srv;\n{locations}\n}}\n"),
+        )
+    };
+    let nested = "location / { location ~ \\.json$ { limit_req zone=a; } }\n";
+    let text = format!("{nested}location /private/ {{ expires 1d; }}");
+    check_fates(&found(&text), &[(3, "changed", "gives to `location /private/`")]);
+    for locations in [
+        "location /a/ { limit_req zone=a; }\nlocation /b/ { expires 1d; }",
+        // nginx looks at the inner expression first.
+        &*format!("{nested}location ~ \\.(json|txt)$ {{ expires 1d; }}"),
+    ] {
+        let found = found(locations);
+        let mut notes = found.report.notes().iter();
+        assert!(
+            !notes.any(|note| note.fate.why().contains("Weir also limits")),
+            "{locations}: {:?}",
+            found.report
+        );
+    }
+}
+
+#[test]
 fn a_location_that_another_one_opens_is_reported() {
     // A rule for the start page would be one for all paths, and the expression has no pattern.
     let ask = "auth_basic x; auth_basic_user_file /u;\n";
@@ -576,40 +655,19 @@ fn names_that_begin_with_a_dot_decide_about_no_order() {
     assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
 }
 
+/// The numbers are tested beside the bounds. Here, each of 64 patterns of two expressions needs a limit.
 #[test]
 fn lists_are_no_longer_than_weir_accepts() {
-    let text = |locations: &str| {
-        format!(
-            "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;\nserver {{ listen 80; root /srv;\n{locations}}}\n"
-        )
-    };
-    let limits = |count: usize| -> String {
-        (0..count)
-            .map(|at| format!("location /{at}/ {{ limit_req zone=a; }}\n"))
-            .collect()
-    };
-    let found = converted(Dialect::Nginx, &text(&limits(100)));
-    assert_eq!(found.report.count("missing"), 0, "{:?}", found.report);
-    let found = converted(Dialect::Nginx, &text(&limits(101)));
+    let names = "(a|b)".repeat(6);
+    let locations: String = (0..2)
+        .map(|at| format!("location ~ ^/{at}{names}$ {{ limit_req zone=a; }}\n"))
+        .collect();
+    let text = format!(
+        "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;\nserver {{ listen 80; root /srv;\n{locations}}}\n"
+    );
+    let found = converted(Dialect::Nginx, &text);
     assert_eq!(tables(site(&found, None), "limit").len(), 100, "{}", found.toml);
     check_fates(&found, &[(2, "missing", "at most 100 limits")]);
-    // Each expression has 64 patterns.
-    let refused = |count: usize| -> String {
-        let names = "(a|b)".repeat(6);
-        (0..count)
-            .map(|at| format!("location ~ ^/{at}{names}$ {{ deny all; }}\n"))
-            .collect()
-    };
-    let found = nginx(&refused(15));
-    assert_eq!(tables(site(&found, None), "access").len(), 960, "{}", found.toml);
-    let found = nginx(&refused(16));
-    assert_eq!(
-        tables(site(&found, None), "access"),
-        ["path = \"/*\"; deny = [\"all\"]"],
-        "{}",
-        found.toml
-    );
-    check_fates(&found, &[(1, "missing", "the result denies all paths")]);
 }
 
 #[test]

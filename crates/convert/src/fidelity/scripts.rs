@@ -16,6 +16,37 @@ fn scripts(found: &Conversion) -> &str {
 }
 
 #[test]
+fn applications_behind_a_balancer_hear_of_https() {
+    let php = |listen: &str, value: &str| {
+        let text = format!(
+            "server {{ listen {listen}; root /srv/a; ssl_certificate c.pem; ssl_certificate_key k.pem;\n\
+             location ~ \\.php$ {{ fastcgi_pass 127.0.0.1:9000;\nfastcgi_param HTTPS {value};\n}} }}\n"
+        );
+        converted(Dialect::Nginx, &text)
+    };
+    for (listen, value, line, word) in [
+        ("80", "on", Some("HTTPS = \"on\""), "carried"),
+        ("80", "on if_not_empty", Some("HTTPS = \"on\""), "carried"),
+        ("80", "off", Some("HTTPS = \"off\""), "carried"),
+        ("80", "$https if_not_empty", None, "unneeded"),
+        ("80", "$fe_https", None, "missing"),
+        // Requests over TLS have it anyway.
+        ("443 ssl", "on", None, "unneeded"),
+    ] {
+        let found = php(listen, value);
+        let set = scripts(&found).lines().find(|one| one.starts_with("HTTPS"));
+        assert_eq!(set, line, "{listen} {value}: {}", found.toml);
+        check_fates(&found, &[(3, word, "")]);
+    }
+    let found = converted(
+        Dialect::Caddy,
+        "http://a.test {\nroot * /srv\nphp_fastcgi 127.0.0.1:9000 {\nenv HTTPS on\n}\nfile_server\n}\n",
+    );
+    assert!(scripts(&found).contains("HTTPS = \"on\""), "{}", found.toml);
+    check_fates(&found, &[(4, "carried", "")]);
+}
+
+#[test]
 fn php_of_nginx_has_its_front_controller() {
     let text = "server { listen 80; server_name a.test; root /srv/a; index index.php index.html;\n\
                 location / { try_files $uri $uri/ /index.php?$query_string; }\n\

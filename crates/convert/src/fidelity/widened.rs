@@ -116,6 +116,73 @@ fn an_exception_for_a_folder_of_nginx_is_not_one_for_its_name() {
 }
 
 #[test]
+fn an_expression_opens_no_folder_that_it_leaves_out() {
+    let ask = "auth_basic x; auth_basic_user_file /u;";
+    for expression in ["^/pub/.+", "^/pub/(.+)$", "^/pub(/.+)?$"] {
+        let found = nginx(&format!("{ask}\nlocation ~ {expression} {{ auth_basic off; }}"));
+        let asked = decision(&found, "/pub/");
+        assert!(asked.contains("htpasswd"), "{expression}: {asked} {}", found.toml);
+        check_fates(&found, &[(3, "changed", "is also for `/pub/`")]);
+    }
+    // Nothing else is about the folder, or another alternative matches it.
+    for lines in [
+        "location ~ ^/pub/.+ { allow all; }",
+        "deny all;\nlocation ~ ^/pub/(.+|.*)$ { allow all; }",
+    ] {
+        let found = nginx(lines);
+        assert_eq!(
+            decision(&found, "/pub/"),
+            "allow = [\"all\"]",
+            "{lines}: {}",
+            found.toml
+        );
+    }
+    // A weaker location decides about the folder, or one around the expression leaves it out.
+    for lines in [
+        "location ~ ^/pub/.+ { allow all; }\nlocation /pub/ { deny all; }",
+        "deny all;\nlocation ~ ^/pub/.+ { location ~ ^/pub/ { allow all; } }",
+    ] {
+        let found = nginx(lines);
+        assert_eq!(
+            decision(&found, "/pub/"),
+            "deny = [\"all\"]",
+            "{lines}: {}",
+            found.toml
+        );
+    }
+    let found = nginx("location ~ ^/pub/.+ { root /data; }");
+    assert!(!found.toml.contains("[[mount]]"), "{}", found.toml);
+    check_fates(&found, &[(2, "missing", "the folder itself")]);
+
+    let found = apache(
+        "<Location />\nRequire all denied\n</Location>\n\
+         <LocationMatch ^/pub/.+>\nRequire all granted\n</LocationMatch>",
+    );
+    assert_eq!(decision(&found, "/pub/"), "deny = [\"all\"]", "{}", found.toml);
+    check_fates(&found, &[(7, "changed", "is also for `/pub/`")]);
+    // An earlier section is about the folder.
+    let found = apache(
+        "<Location /pub/>\nRequire all denied\n</Location>\n\
+         <LocationMatch ^/pub/.+>\nRequire all granted\n</LocationMatch>",
+    );
+    assert_eq!(decision(&found, "/pub/"), "deny = [\"all\"]", "{}", found.toml);
+
+    let found = caddy("@pub path_regexp ^/pub/.+\nhandle @pub {\nfile_server\n}\nhandle {\nrespond 404\n}");
+    assert!(
+        decision(&found, "/pub/").starts_with("deny = [\"all\"]"),
+        "{}",
+        found.toml
+    );
+    check_fates(
+        &found,
+        &[
+            (3, "changed", "which the expression leaves out"),
+            (5, "missing", "the folder itself"),
+        ],
+    );
+}
+
+#[test]
 fn a_root_without_a_file_server_is_not_served() {
     let no_root = "no `file_server` of the result";
     for (body, line, word, reason) in [

@@ -236,6 +236,7 @@ impl Access {
             htpasswd,
             any,
             auth: auth.map(|url| (url, Vec::new())),
+            is_filled: false,
             rank: (0, 0),
             parts: (false, false),
         }

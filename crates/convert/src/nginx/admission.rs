@@ -46,14 +46,15 @@ struct Ruled {
 /// What weaker locations do to one: their access rules, the paths of expressions that are stronger, and those of other folders.
 type Weaker = (Behind, Vec<(String, bool)>, Vec<String>);
 
-/// The paths of a location: those of its patterns in the paths of the location around it.
-pub(super) fn placed(location: &Directive, outer: &[String]) -> Place {
+/// The paths of a location: those of its patterns in the paths of the location around it. `filled`: patterns of that one whose
+/// shortest path it leaves out.
+pub(super) fn placed(location: &Directive, outer: &[String], filled: &[String]) -> Place {
     let mut place = Place::of(location);
     // Of a location that limits access, fewer paths would be limited.
     if !closed::limits(location) {
         place.take_dots(location);
     }
-    place.stay_within(outer);
+    place.stay_within(outer, filled);
     place
 }
 
@@ -153,7 +154,7 @@ fn gather(
         has_folder,
     });
     for one in location.inner().iter().filter(|one| one.name == "location") {
-        let inner = placed(one, &place.patterns);
+        let inner = placed(one, &place.patterns, &place.filled);
         let is_first = depth == Depth::InsideFirst || inner.is_expression() || inner.is_exact();
         let depth = match is_first {
             true => Depth::InsideFirst,
@@ -245,9 +246,12 @@ fn passes_on(location: &Directive) -> bool {
     location.inner().iter().any(|one| one.name.ends_with("_pass"))
 }
 
-/// Whether a location decides about clients, or has a text that the result denies.
+/// Whether a location decides about clients or requests, or has a text that the result denies.
 pub(super) fn speaks(location: &Directive) -> bool {
-    says_access(location) || closed::refuses(location) || closed::sends_text(location)
+    says_access(location)
+        || closed::refuses(location)
+        || closed::refuses_some(location)
+        || closed::sends_text(location)
 }
 
 /// Whether a location says something about access itself.
@@ -272,7 +276,8 @@ pub(super) fn admit(
     let is_below_wider = place.patterns.iter().any(is_wider);
     let is_met = is_below_wider || place.behind != Behind::Nothing;
     let access = said.access.over(&around.access);
-    let rules: Vec<Access> = place.patterns.iter().map(|path| access.rule(path)).collect();
+    let rules = place.patterns.iter().map(|path| place.marked(access.rule(path)));
+    let rules: Vec<Access> = rules.collect();
     let inherits = around.access.is_said() && !said.access.is_said();
     let is_said = said.access.is_said() || (inherits && is_met);
     if place.is_for_missing && (said.access.is_said() || around.access.is_said()) {
@@ -280,7 +285,9 @@ pub(super) fn admit(
         let mut is_changed = false;
         for rule in rules {
             // A rule for `/` has no place in the result.
-            let decides = |known: &Access| known.path != "/" && known.applies_to(&rule.path);
+            let decides = |known: &Access| {
+                known.path != "/" && known.conditions.is_empty() && known.applies_to(&rule.path)
+            };
             let first = site.access.iter().position(decides);
             let Some(at) = first else {
                 if said.access.is_said() {
@@ -389,7 +396,7 @@ fn of_expressions(block: &Directive, place: &Place, around: &Level, report: &mut
             refused.push(path.as_str());
             rules.push(Access::nobody(path));
         } else if around.access.is_said() {
-            rules.push(around.access.rule(path));
+            rules.push(place.marked(around.access.rule(path)));
         }
     }
     if !place.elsewhere.is_empty() {

@@ -39,6 +39,22 @@ pub(super) fn refuses(block: &Directive) -> bool {
     })
 }
 
+/// Whether a location refuses the requests that meet a condition or have some methods, so that others beside it and in it do not.
+pub(super) fn refuses_some(location: &Directive) -> bool {
+    let is_error =
+        |one: &Directive| one.name == "return" && matches!(one.arg(0).parse::<u16>(), Ok(400..=599));
+    // Files have no other methods than GET.
+    let answers = |one: &Directive| one.name.ends_with("_pass") || one.name == "try_files";
+    location.inner().iter().any(|one| match one.name.as_str() {
+        "if" => one.inner().iter().any(is_error),
+        "limit_except" => {
+            let names_get = one.args.iter().any(|name| name.eq_ignore_ascii_case("get"));
+            !names_get || location.inner().iter().any(answers)
+        }
+        _ => false,
+    })
+}
+
 /// Whether a directive is a `return` with a text, or without content: neither a redirect nor an error.
 pub(super) fn is_text(directive: &Directive) -> bool {
     let status = directive.arg(0).parse::<u16>();

@@ -167,9 +167,9 @@ fn added(leaked: &[String], others: &[String]) -> Fate {
 }
 
 /// Adds the locations in a location, at any depth, with their paths.
-fn inside<'a>(location: &'a Directive, place: &Place, found: &mut Vec<(&'a Directive, Place)>) {
+pub(super) fn inside<'a>(location: &'a Directive, place: &Place, found: &mut Vec<(&'a Directive, Place)>) {
     for one in location.inner().iter().filter(|one| one.name == "location") {
-        let inner = admission::placed(one, &place.patterns);
+        let inner = admission::placed(one, &place.patterns, &place.filled);
         inside(one, &inner, found);
         found.push((one, inner));
     }

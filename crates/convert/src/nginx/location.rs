@@ -9,6 +9,7 @@ use super::level::{self, Level};
 use super::lines;
 use super::place::{Behind, Place, passes_to_fastcgi};
 use super::plain;
+use super::reach;
 use super::redirect;
 use super::scripts::{has_php, of_fastcgi, pass_to_fastcgi};
 use super::upstream::{self, Groups};
@@ -26,6 +27,9 @@ use crate::value::{NO_TEXT, is_program, is_site_path};
 /// What becomes of paths without a pattern that an upstream answers.
 const SENT: &str = "in the result, the files that the root has at these paths are sent";
 
+/// Why an expression with `.+` at its end has no folder of its own.
+const NO_FOLDER: &str = "a mount of Weir is also for the folder itself, which the expression leaves out";
+
 /// Why `internal` says nothing in a named location.
 const NOT_ASKED: &str = "no client can ask for a named location";
 
@@ -33,12 +37,16 @@ const NOT_ASKED: &str = "no client can ask for a named location";
 pub(super) struct Context<'a> {
     /// Patterns of the locations of one block that say something about access.
     pub(super) said: Vec<String>,
+    /// Patterns of the locations around the block that refuse some requests. nginx does not refuse them in the block.
+    pub(super) refused: Vec<String>,
     /// The folders of the locations of the server.
     pub(super) folders: Vec<Folder>,
     /// Field lines of locations, those of the strongest first.
     pub(super) header_rules: Vec<HeaderRule>,
     pub(super) groups: &'a Groups,
     pub(super) variables: Variables,
+    /// Whether the server has an address without TLS.
+    pub(super) is_clear: bool,
     pub(super) report: &'a mut Report,
     pub(super) server: &'a mut Server,
 }
@@ -93,17 +101,17 @@ fn passes_on(directive: &Directive) -> bool {
 }
 
 /// Puts the rules of all locations of a block into a site, in the order in which nginx tries them. `outer`: the paths of the
-/// block. Returns the paths that no upstream answers.
+/// block; `filled`: those of its patterns whose shortest path it leaves out. Returns the paths that no upstream answers.
 pub(super) fn locations(
     block: &[Directive],
-    outer: &[String],
+    (outer, filled): (&[String], &[String]),
     around: &Level,
     site: &mut Site,
     cx: &mut Context<'_>,
 ) -> Vec<String> {
     let blocks = block.iter().filter(|directive| directive.name == "location");
     let mut places: Vec<(&Directive, Place)> = blocks
-        .map(|directive| (directive, admission::placed(directive, outer)))
+        .map(|directive| (directive, admission::placed(directive, outer, filled)))
         .collect();
     // A named location answers the paths whose files are tried in vain.
     let tries = |block: &[Directive], name: &str| {
@@ -115,16 +123,21 @@ pub(super) fn locations(
         let Some(name) = places[index].1.name.clone() else {
             continue;
         };
-        let from = places
+        let (mut patterns, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for (_, place) in places
             .iter()
-            .filter(|(directive, _)| tries(directive.inner(), &name));
-        let mut patterns: Vec<String> = from.flat_map(|(_, place)| place.patterns.clone()).collect();
+            .filter(|(directive, _)| tries(directive.inner(), &name))
+        {
+            patterns.extend(place.patterns.iter().cloned());
+            left_out.extend(place.filled.iter().cloned());
+        }
         if tries(block, &name) {
             patterns.extend(outer.iter().cloned());
+            left_out.extend(filled.iter().cloned());
         }
         let passes = places[index].0.inner().iter().any(passes_on);
         if passes && !patterns.is_empty() {
-            places[index].1.answer_missing(patterns);
+            places[index].1.answer_missing(patterns, left_out);
         }
     }
     admission::precede_shorter(&mut places);
@@ -136,7 +149,8 @@ pub(super) fn locations(
             true => admission::says_access(directive),
             false => admission::speaks(directive),
         });
-    let said: Vec<String> = speak.flat_map(|(_, place)| place.patterns.clone()).collect();
+    let said = speak.flat_map(|(_, place)| place.patterns.clone());
+    let said: Vec<String> = said.chain(cx.refused.iter().cloned()).collect();
     let outside = std::mem::replace(&mut cx.said, said);
     let tried = site.tried.iter().find(|rule| rule.path == "*").cloned();
     // Paths of locations that no upstream answers.
@@ -203,6 +217,7 @@ pub(super) fn locations(
     cx.said = outside;
     keep_from_tried(&places, tried.as_ref(), site);
     lines::note(block, &places, around, cx.report);
+    reach::note_limits(&places, &site.limits, cx.report);
     own
 }
 
@@ -363,6 +378,7 @@ fn location(
         site.access.len(),
         site.proxies.len(),
     ];
+    let refusals = site.refusals.len();
     for directive in block.inner() {
         let fate = own.read(directive, block, &mut level, site, cx);
         if let Some(fate) = fate {
@@ -380,6 +396,12 @@ fn location(
         let fate = pass_to_fastcgi(directive, place, siblings, own.fastcgi, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
+    // Those of a server come before all rules, and those of a location behind the rules of stronger ones. A named location is asked
+    // last, and refuses requests whatever the rules of the path say.
+    let mut refused = match place.is_for_missing {
+        true => Vec::new(),
+        false => site.refusals.split_off(refusals),
+    };
     // The rules of locations in this one come before its own, as the first rule decides.
     let mut inner = Vec::new();
     if block.inner().iter().any(|directive| directive.name == "location") {
@@ -393,7 +415,12 @@ fn location(
         level.access = over;
         level.site.header.extend(own.lines.iter().cloned());
         level.site.header_always.extend(own.always.iter().cloned());
-        inner = locations(block.inner(), &place.patterns, &level, site, cx);
+        let around_refused = cx.refused.len();
+        if closed::refuses_some(block) {
+            cx.refused.extend(place.patterns.iter().cloned());
+        }
+        inner = locations(block.inner(), (&place.patterns, &place.filled), &level, site, cx);
+        cx.refused.truncate(around_refused);
         let narrow = std::mem::replace(&mut site.proxies, proxies);
         if let Err(why) = site.keep_from_upstreams(&inner) {
             cx.report.add(&block.at, &block.shown(), Fate::missing(why));
@@ -414,8 +441,10 @@ fn location(
                 None => site.redirects.push(rule),
             }
         }
+        site.access.append(&mut refused);
         site.access.extend(access);
     }
+    site.access.append(&mut refused);
     // Behind those of locations in this one, which are stronger.
     for (header, always) in [(&own.lines, false), (&own.always, true)] {
         for path in place.patterns.iter().filter(|_| !header.is_empty()) {
@@ -510,7 +539,7 @@ impl<'a> Own<'a> {
     ) -> Option<Fate> {
         let is_everything = self.place.is_everything();
         if self.place.is_php
-            && let Some(fate) = of_fastcgi(directive, &mut self.fastcgi)
+            && let Some(fate) = of_fastcgi(directive, &mut self.fastcgi, cx.is_clear)
         {
             return Some(fate);
         }
@@ -641,7 +670,12 @@ impl<'a> Own<'a> {
                     // A refusal that is lost closes the location, but not a whole site.
                     match closed::refuses(directive) && !is_everything {
                         true => {
-                            site.close(&self.place.patterns);
+                            let paths = &self.place.patterns;
+                            match self.place.is_for_missing {
+                                true => site.close(paths),
+                                // Behind the rules of stronger locations.
+                                false => site.access.extend(paths.iter().map(|path| Access::nobody(path))),
+                            }
                             directive.note_all(&Fate::missing(format!("{why}; {DENIED}")), cx.report);
                         }
                         false => refuse(directive, &why, cx.report),
@@ -741,6 +775,9 @@ impl<'a> Own<'a> {
         };
         if let Some(lost @ Fate::Missing(_)) = &self.root {
             return lost.clone();
+        }
+        if !self.place.filled.is_empty() {
+            return Fate::missing(NO_FOLDER);
         }
         let (pattern, differs) = self.folder();
         let mount = match site.mount_of_root(&pattern, &root) {
@@ -846,6 +883,9 @@ impl<'a> Own<'a> {
                 return Fate::Carried;
             }
             level.alias = None;
+            if !self.place.filled.is_empty() {
+                return Fate::missing(NO_FOLDER);
+            }
             if self.place.is_everything() {
                 site.root = Some(path.clone());
                 level.site.root = Some(path);
@@ -867,6 +907,9 @@ impl<'a> Own<'a> {
         level.alias = Some((prefix.trim_end_matches('/').to_owned(), path.clone()));
         if is_same {
             return Fate::Carried;
+        }
+        if !self.place.filled.is_empty() {
+            return Fate::missing(NO_FOLDER);
         }
         let is_prefix = self.place.patterns.iter().any(|one| one.ends_with('*'));
         if let Some(why) = crate::mounts::of_file(prefix, &path).filter(|_| is_prefix) {

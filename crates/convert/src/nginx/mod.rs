@@ -347,15 +347,23 @@ fn server(
     let early: Vec<String> = draft.site.redirected();
     let mut cx = Context {
         said: Vec::new(),
+        refused: Vec::new(),
         folders: Vec::new(),
         header_rules: Vec::new(),
         groups,
         variables,
+        is_clear: draft.is_clear(),
         report,
         server,
     };
     let everything = ["/*".to_owned()];
-    location::locations(block.inner(), &everything, &level, &mut draft.site, &mut cx);
+    location::locations(
+        block.inner(),
+        (&everything, &[]),
+        &level,
+        &mut draft.site,
+        &mut cx,
+    );
     location::mount_folders(&mut draft.site, &mut cx);
     scripts::leave_upstreams(&mut draft.site);
     // A later rule of Weir replaces the lines of an earlier one.
@@ -371,6 +379,7 @@ fn server(
     reach::leave_start(&mut draft.site, block, report);
     draft.site.fence();
     reach::fence_names(&mut draft.site);
+    reach::keep_shortest(&mut draft.site, block, report);
     reach::keep_answers(&mut draft.site, &block.at, report);
     draft.site.limits.extend(around.limits.of("/*"));
     draft.site.limits.extend(level.limits.of("/*"));

@@ -1,8 +1,9 @@
 //! Which paths a `location` stands for, and in which order locations are tried.
 
+use crate::access::Access;
 use crate::directive::Directive;
 use crate::hidden;
-use crate::pattern::{covers, meet, pattern};
+use crate::pattern::{covers, meet, pattern, shortest};
 use crate::regex::{self, Match};
 use core::cmp::Reverse;
 
@@ -44,6 +45,8 @@ pub(super) enum Behind {
 pub(super) struct Place {
     /// Patterns; empty if Weir has none for the location.
     pub(super) patterns: Vec<String>,
+    /// Those of an expression that does not match the shortest path of the pattern, as `/a/*` for `^/a/.+`.
+    pub(super) filled: Vec<String>,
     /// The patterns of an expression with what its groups capture, in the same order.
     matches: Vec<Match>,
     /// How the patterns differ from the expression.
@@ -86,6 +89,7 @@ impl Place {
         };
         let mut place = Place {
             patterns: Vec::new(),
+            filled: Vec::new(),
             matches: Vec::new(),
             differs: None,
             why: None,
@@ -126,6 +130,7 @@ impl Place {
                     Ok(read) => {
                         place.differs.clone_from(&read.differs);
                         place.matches.clone_from(&read.matches);
+                        place.filled = read.filled();
                         place.patterns = read.patterns();
                     }
                     Err(why) => place.why = Some(why),
@@ -151,33 +156,44 @@ impl Place {
         ) {
             self.differs.clone_from(&read.differs);
             self.matches.clone_from(&read.matches);
+            self.filled = read.filled();
             self.patterns = read.patterns();
         }
     }
 
     /// Makes a named location that of paths without a file.
-    pub(super) fn answer_missing(&mut self, patterns: Vec<String>) {
+    pub(super) fn answer_missing(&mut self, patterns: Vec<String>, filled: Vec<String>) {
         self.name = None;
         self.is_for_missing = true;
         self.patterns = patterns;
+        self.filled = filled;
         self.matches.clear();
         self.rank = (4, Reverse(0));
     }
 
-    /// Leaves the paths of the location around it: nginx looks at a location in another one for these paths alone.
-    pub(super) fn stay_within(&mut self, outer: &[String]) {
-        let is_inside = |path: &String| outer.iter().any(|around| covers(around, path));
+    /// Leaves the paths of the location around it: nginx looks at a location in another one for these paths alone. `filled`: those
+    /// of its patterns whose shortest path it leaves out.
+    pub(super) fn stay_within(&mut self, outer: &[String], filled: &[String]) {
+        let is_inside = |path: &String| {
+            let is_left_out = filled.iter().any(|one| shortest(one) == *path);
+            !is_left_out && outer.iter().any(|around| covers(around, path))
+        };
         if self.patterns.iter().all(is_inside) {
+            let of_outer = self.patterns.iter().filter(|path| filled.contains(path));
+            self.filled.extend(of_outer.cloned());
             return;
         }
+        self.filled.extend(filled.iter().cloned());
         let mut within: Vec<String> = Vec::new();
         for path in &self.patterns {
             for both in outer.iter().flat_map(|around| meet(around, path)) {
-                if !within.contains(&both) {
+                let is_left_out = self.filled.iter().any(|one| shortest(one) == both);
+                if !is_left_out && !within.contains(&both) {
                     within.push(both);
                 }
             }
         }
+        self.filled.retain(|path| within.contains(path));
         if within.is_empty() {
             self.why = Some(format!(
                 "no path of the location around it matches: `{}`",
@@ -195,6 +211,14 @@ impl Place {
         match self.matches.is_empty() {
             true => self.patterns.iter().map(|path| Match::plain(path)).collect(),
             false => self.matches.clone(),
+        }
+    }
+
+    /// An access rule of the location, which knows whether the expression leaves out the shortest path of its pattern.
+    pub(super) fn marked(&self, rule: Access) -> Access {
+        Access {
+            is_filled: self.filled.contains(&rule.path),
+            ..rule
         }
     }
 
@@ -291,6 +315,22 @@ mod tests {
         }
         assert!(place(&["~", r"/\."]).is_hidden && place(&["~", r"/\.(?!well-known)"]).is_hidden);
         assert!(place(&["/"]).is_everything());
+    }
+
+    #[test]
+    fn a_location_in_an_expression_has_not_the_path_that_this_leaves_out() {
+        let outer = place(&["~", "^/a/.+"]);
+        for (args, patterns, filled) in [
+            (&["~", "^/a/"][..], &["/a/*"][..], &["/a/*"][..]),
+            (&["~", "^/a"], &["/a/*"], &["/a/*"]),
+            (&["=", "/a/"], &[], &[]),
+            (&["~", r"\.css$"], &["/a/*.css"], &[]),
+        ] {
+            let mut inner = place(args);
+            inner.stay_within(&outer.patterns, &outer.filled);
+            assert_eq!(inner.patterns, patterns, "{args:?}");
+            assert_eq!(inner.filled, filled, "{args:?}");
+        }
     }
 
     #[test]

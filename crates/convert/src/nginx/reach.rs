@@ -1,13 +1,15 @@
 //! Access rules of Weir that reach further than their locations of nginx: to paths below a name, to all paths, or to the script or
-//! page that answers paths without a file. Decides what the result leaves out or adds for it, and bounds its lists.
+//! page that answers paths without a file. Limits of clients reach further, too. Decides what the result leaves out or adds for it,
+//! and bounds its lists.
 
+use super::lines;
 use super::place::Place;
 use crate::access::Access;
 use crate::directive::Directive;
 use crate::fate::Fate;
-use crate::model::{ACCESS_MAX, LIMITS_MAX, Site};
-use crate::pattern::{covers_all, meet, overlaps};
-use crate::report::{At, Report};
+use crate::model::{ACCESS_MAX, LIMITS_MAX, Limit, Site};
+use crate::pattern::{covers_all, meet, meet_all, overlaps, shortest};
+use crate::report::{At, Report, named};
 
 /// Most rules for the paths below the names of one pattern.
 const BELOW_MAX: usize = 8;
@@ -45,6 +47,7 @@ fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
     let path = format!("{}/", rule.path);
     let own = Access {
         path: path.clone(),
+        is_filled: false,
         ..rule.clone()
     };
     let (mut narrow, mut wide) = (Vec::new(), own.clone());
@@ -53,18 +56,24 @@ fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
             true => next.path.clone(),
             false => format!("{}/*", next.path.trim_end_matches('/')),
         };
+        let is_conditional = !next.conditions.is_empty();
         let is_last = covers_all(&region);
         let paths = match region.ends_with('*') {
             _ if rule.satisfies(next) => Vec::new(),
             true if !is_last => meet(&path, &region),
             false if !overlaps(&rule.path, &region) => vec![region],
+            _ if is_conditional => vec![path.clone()],
             _ => {
                 wide = both(&wide, next);
                 Vec::new()
             }
         };
-        narrow.extend(paths.into_iter().map(|path| Access { path, ..next.clone() }));
-        if is_last {
+        narrow.extend(paths.into_iter().map(|path| Access {
+            path,
+            is_filled: false,
+            ..next.clone()
+        }));
+        if is_last && !is_conditional {
             break;
         }
     }
@@ -81,7 +90,12 @@ fn below_names(rule: &Access, behind: &[Access], most: usize) -> Vec<Access> {
 fn both(rule: &Access, next: &Access) -> Access {
     let path = rule.path.clone();
     match next.satisfies(rule) {
-        true => Access { path, ..next.clone() },
+        true => Access {
+            path,
+            conditions: rule.conditions.clone(),
+            is_filled: rule.is_filled,
+            ..next.clone()
+        },
         false => rule.and(next).unwrap_or_else(|_| Access::nobody(&path)),
     }
 }
@@ -98,6 +112,33 @@ pub(super) fn leave_start(site: &mut Site, block: &Directive, report: &mut Repor
     let location = block.inner().iter().find(is_start).unwrap_or(block);
     let why = "a rule of Weir for `/` is for all paths, so the result has none for `/` alone and refuses nobody there";
     report.add(&location.at, "access to `/`", Fate::open(why));
+}
+
+/// Admits to a folder that an expression leaves out, as `/a/` for `^/a/.+`, nobody whom the rule of that path refuses. `block` is the
+/// server.
+pub(super) fn keep_shortest(site: &mut Site, block: &Directive, report: &mut Report) {
+    // A rule for the paths below a name reports nothing.
+    let narrowed = site.keep_shortest();
+    for path in narrowed.into_iter().filter(|path| path.contains('*')) {
+        let location = leaving_out(block, &path).unwrap_or(block);
+        let why = format!(
+            "a rule of Weir for `{path}` is also for `{}`, so clients must satisfy the rule of that path, too",
+            shortest(&path)
+        );
+        report.add(&location.at, &location.shown(), Fate::changed(why));
+    }
+}
+
+/// The location in a block whose expression leaves out the shortest path of this pattern.
+fn leaving_out<'d>(block: &'d Directive, path: &str) -> Option<&'d Directive> {
+    let mut locations = block.inner().iter().filter(|one| one.name == "location");
+    locations.find_map(|one| {
+        let is_it = Place::of(one).filled.iter().any(|known| known == path);
+        match is_it {
+            true => Some(one),
+            false => leaving_out(one, path),
+        }
+    })
 }
 
 /// Keeps the script and the page that answer paths without a file from clients whom their own rules refuse. nginx asks again before it
@@ -160,12 +201,13 @@ fn with_below(path: &str) -> Vec<String> {
 fn admitting_more(site: &Site, target: &str) -> Vec<String> {
     // `internal` refuses clients, and not what leads there.
     let is_internal = |rule: &Access| rule.is_for_nobody() && rule.status == Some(404);
-    let decides = |rule: &&Access| rule.applies_to(target) && !is_internal(rule);
+    let is_meant = |rule: &&Access| rule.conditions.is_empty() && !is_internal(rule);
+    let decides = |rule: &&Access| is_meant(rule) && rule.applies_to(target);
     let Some(own) = site.access.iter().find(decides) else {
         return Vec::new();
     };
     let mut paths = Vec::new();
-    for rule in &site.access {
+    for rule in site.access.iter().filter(|rule| rule.conditions.is_empty()) {
         if !rule.satisfies(own) && !paths.contains(&rule.path) {
             paths.push(rule.path.clone());
         }
@@ -179,6 +221,39 @@ fn admitting_more(site: &Site, target: &str) -> Vec<String> {
     paths
 }
 
+/// Reports limits of clients that Weir also applies to paths of stronger locations. `places` are in the order in which nginx tries
+/// them; a location in another one is only asked about the paths of that one. `limits`: those of the result.
+pub(super) fn note_limits(places: &[(&Directive, Place)], limits: &[Limit], report: &mut Report) {
+    let is_limit = |one: &Directive| matches!(one.name.as_str(), "limit_req" | "limit_conn");
+    for (index, (location, place)) in places.iter().enumerate() {
+        let mut all = Vec::new();
+        lines::inside(location, place, &mut all);
+        let inner = all.iter().map(|(one, paths)| (*one, paths, true));
+        for (one, paths, is_inside) in inner.chain([(*location, place, false)]) {
+            let is_kept = limits.iter().any(|rule| paths.patterns.contains(&rule.path));
+            if !is_kept || !one.inner().iter().any(is_limit) {
+                continue;
+            }
+            // nginx looks at these before the expressions beside the location around them.
+            let is_first = is_inside && place.is_plain() && (paths.is_expression() || paths.is_exact());
+            let mut others: Vec<String> = Vec::new();
+            for (other, taken) in &places[..index] {
+                let is_other = !taken.is_hidden && !(is_first && taken.is_expression());
+                if is_other && !meet_all(&taken.patterns, &paths.patterns).is_empty() {
+                    others.push(other.shown());
+                }
+            }
+            if !others.is_empty() {
+                let why = format!(
+                    "Weir also limits the requests that nginx gives to {}",
+                    named(&others)
+                );
+                report.add(&one.at, &format!("limits of {}", one.shown()), Fate::changed(why));
+            }
+        }
+    }
+}
+
 /// Bounds the lists of a site of which Weir accepts no more. `at` is the server.
 pub(super) fn bound(site: &mut Site, at: &At, report: &mut Report) {
     if site.limits.len() > LIMITS_MAX {
@@ -189,8 +264,10 @@ pub(super) fn bound(site: &mut Site, at: &At, report: &mut Report) {
         report.add(at, "limit_req and limit_conn", Fate::missing(why));
     }
     let most = format!("Weir has at most {ACCESS_MAX} access rules for each host, and a pattern needs one");
-    if site.all_access().len() > ACCESS_MAX && !site.refusals.is_empty() {
+    let has_conditions = site.access.iter().any(|rule| !rule.conditions.is_empty());
+    if site.all_access().len() > ACCESS_MAX && (has_conditions || !site.refusals.is_empty()) {
         site.refusals.clear();
+        site.access.retain(|rule| rule.conditions.is_empty());
         let why = format!("{most}: the result has no refusals with conditions");
         report.add(at, "if", Fate::open(why));
     }
@@ -201,5 +278,55 @@ pub(super) fn bound(site: &mut Site, at: &At, report: &mut Report) {
             "access rules",
             Fate::missing(format!("{most}: the result denies all paths")),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fates of a site with so many rules and limits, and with a refusal that has a condition if `is_conditional`.
+    fn bounded(rules: usize, limits: usize, is_conditional: bool) -> (Site, Vec<String>) {
+        let conditional = Access {
+            conditions: vec!["header x".to_owned()],
+            ..Access::nobody("/x")
+        };
+        let mut access: Vec<Access> = (0..rules).map(|at| Access::nobody(&format!("/{at}"))).collect();
+        if is_conditional {
+            access.insert(0, conditional);
+        }
+        let mut site = Site {
+            access,
+            limits: vec![Limit::default(); limits],
+            ..Site::default()
+        };
+        let at = At {
+            file: "site".into(),
+            line: 1,
+        };
+        let mut report = Report::default();
+        bound(&mut site, &at, &mut report);
+        let fates = report.notes().iter().map(|note| note.fate.word().to_owned());
+        (site, fates.collect())
+    }
+
+    #[test]
+    fn limits_and_access_rules_are_bounded() {
+        let (site, fates) = bounded(1000, 100, false);
+        assert_eq!((site.all_access().len(), site.limits.len()), (1000, 100));
+        assert!(fates.is_empty(), "{fates:?}");
+        let (site, fates) = bounded(0, 101, false);
+        assert_eq!(site.limits.len(), 100);
+        assert_eq!(fates, ["missing"]);
+        let (site, fates) = bounded(1001, 0, false);
+        assert_eq!(site.all_access(), [Access::nobody("/*")]);
+        assert_eq!(fates, ["missing"]);
+        // With the rule behind it, the refusal needs two. Without conditions, there is room.
+        let (site, fates) = bounded(999, 0, true);
+        assert_eq!(site.all_access().len(), 999);
+        assert_eq!(fates, ["open"]);
+        let (site, fates) = bounded(1001, 0, true);
+        assert_eq!(site.all_access(), [Access::nobody("/*")]);
+        assert_eq!(fates, ["open", "missing"]);
     }
 }

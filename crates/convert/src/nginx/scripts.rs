@@ -93,18 +93,25 @@ pub(super) fn leave_upstreams(site: &mut Site) {
     site.proxies.push(rule);
 }
 
-/// Reads a setting of FastCGI into a rule; `None`: the converter does not know it.
-pub(super) fn of_fastcgi(directive: &Directive, rule: &mut Proxy) -> Option<Fate> {
+/// Reads a setting of FastCGI into a rule; `None`: the converter does not know it. `is_clear`: the server has an address without TLS.
+pub(super) fn of_fastcgi(directive: &Directive, rule: &mut Proxy, is_clear: bool) -> Option<Fate> {
     let time = || seconds(directive.arg(0)).map(|span| quote(&format!("{}s", span.max(1))));
     let (name, value) = (directive.arg(0), directive.arg(1));
     Some(match directive.name.as_str() {
+        "fastcgi_param" if name == fastcgi::HTTPS && value != "$https" => match fastcgi::fixed_https(value) {
+            Some("on") if !is_clear => Fate::unneeded("Weir sets this parameter for requests over TLS"),
+            Some(fixed) => {
+                fastcgi::set_param(rule, name, fixed);
+                Fate::Carried
+            }
+            None => Fate::missing(fastcgi::NO_FIXED_SCHEME),
+        },
         "fastcgi_param" if fastcgi::is_set(name) => Fate::unneeded("Weir sets this parameter"),
         "fastcgi_param" if ["REMOTE_PORT", "SERVER_ADDR", "REMOTE_USER"].contains(&name) => {
             Fate::missing("Weir does not set this parameter")
         }
         "fastcgi_param" if fastcgi::is_param(name, value) => {
-            rule.params.retain(|(known, _)| known != name);
-            rule.params.push((name.to_owned(), value.to_owned()));
+            fastcgi::set_param(rule, name, value);
             Fate::Carried
         }
         "fastcgi_param" if value.contains(['$', '{']) => {

@@ -184,6 +184,7 @@ impl Authority {
         let from = From {
             peer: sender.peer,
             hops: Vec::new(),
+            may_claim_https: false,
             is_secured: sender.is_secured,
             guarded: Guarded::default(),
             id: sender.id.cloned(),

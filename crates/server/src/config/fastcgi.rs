@@ -14,6 +14,9 @@ const PARAMS_MAX: usize = 64;
 /// Longest extension, with its dot, in bytes.
 const EXTENSION_MAX: usize = 16;
 
+/// The parameter of requests over https, which a rule may fix: behind a balancer that ends TLS, only the operator may know it.
+const HTTPS: &str = "HTTPS";
+
 /// Parameters that describe the request or the server. A rule that could set them could contradict the request, and so could one
 /// with such a name in lower case, because some applications ignore case.
 const OWN: [&str; 24] = [
@@ -135,6 +138,15 @@ impl FastCgi {
                     name.escape_debug()
                 ));
             }
+            if name == HTTPS {
+                if !matches!(&**value, "on" | "off") {
+                    return Err(format!(
+                        "`HTTPS` in `params` of `fastcgi` is `{}`; write \"on\" if all requests of the rule are https for clients, or \"off\"",
+                        value.escape_debug()
+                    ));
+                }
+                continue;
+            }
             let capital = name.to_ascii_uppercase();
             if OWN.contains(&&*capital) || capital.starts_with("HTTP_") {
                 return Err(format!(
@@ -148,6 +160,16 @@ impl FastCgi {
             }
         }
         Ok(())
+    }
+
+    /// Whether the application is told https for all requests, or http for all. `None`: what the request has.
+    pub(crate) fn says_https(&self) -> Option<bool> {
+        self.params.get(HTTPS).map(|value| value == "on")
+    }
+
+    /// The parameters of each request, but `HTTPS`.
+    pub(crate) fn further_params(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.params.iter().filter(|(name, _)| *name != HTTPS)
     }
 
     /// Whether a file of this name is a script, or a copy of one (`a.php.bak`, `a.PHP~`, `a.php.gz`). Its content is the source.
@@ -178,6 +200,13 @@ mod tests {
         let all = "root = '/srv/app'\nextension = '.php8'\nindex = 'start.php8'\nfront = '/a/index.php8'\n[params]\nAPP_ENV = 'prod'\nfront_controller_active = 'true'";
         assert_eq!(read(all).unwrap().params["APP_ENV"], "prod");
         assert_eq!(read(all).unwrap().params["front_controller_active"], "true");
+        for (text, https) in [
+            ("", None),
+            ("[params]\nHTTPS = 'on'", Some(true)),
+            ("[params]\nHTTPS = 'off'", Some(false)),
+        ] {
+            assert_eq!(read(text).unwrap().says_https(), https, "{text}");
+        }
         let many: String = (0..=PARAMS_MAX).map(|at| format!("P{at} = ''\n")).collect();
         for (text, said) in [
             ("extension = 'php'", "as in .php"),
@@ -198,6 +227,7 @@ mod tests {
             ("[params]\nHTTP_PROXY = 'x'", "Weir sets `HTTP_PROXY`"),
             ("[params]\nScript_Filename = '/x'", "Weir sets `Script_Filename`"),
             ("[params]\nhttps = 'on'", "Weir sets `https`"),
+            ("[params]\nHTTPS = 'yes'", "is `yes`; write \"on\""),
             ("[params]\nhttp_proxy = 'x'", "Weir sets `http_proxy`"),
             ("[params]\nA = \"\\u0000\"", "zero byte"),
             (&format!("[params]\n{many}"), "maximum is 64"),

@@ -186,6 +186,8 @@ pub(crate) struct Forward {
     failed: Option<Failed>,
     /// What access rules mean for the fields of the request.
     guarded: Guarded,
+    /// Whether other fields of the request may say that the client used https.
+    may_claim_https: bool,
     /// What other servers say of the request.
     vouched: Option<Arc<Vouched>>,
     /// Length of the head of the request.
@@ -296,6 +298,7 @@ impl Forward {
         };
         let mut forward = Forward {
             guarded: from.guarded.clone(),
+            may_claim_https: from.may_claim_https,
             vouched: None,
             id: from.id.clone(),
             called: from

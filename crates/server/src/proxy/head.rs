@@ -38,6 +38,10 @@ const OWN: [&str; 10] = [
     "x-real-ip",
 ];
 
+/// Fields in which some proxies say what `X-Forwarded-Proto` says. This server writes none of them, and passes those of trusted
+/// proxies on that do not name another scheme.
+const CLAIMS: [&str; 2] = ["x-forwarded-ssl", "x-forwarded-scheme"];
+
 /// Fields that mean nothing, or harm, in a trailer section (RFC 9110 section 6.5.1), and those that this server writes into
 /// heads.
 const NOT_IN_TRAILERS: [&str; 27] = [
@@ -70,9 +74,9 @@ const NOT_IN_TRAILERS: [&str; 27] = [
     "strict-transport-security",
 ];
 
-/// Whether this server writes a field of this name into requests, in place of the client's.
+/// Whether this server writes a field of this name into requests, or believes it of trusted proxies only, in place of the client's.
 pub(crate) fn is_own(name: &str) -> bool {
-    is_among(name, &OWN)
+    is_among(name, &OWN) || is_among(name, &CLAIMS)
 }
 
 /// Fields of a client that its upstream does not get, because this server or a rule writes them.
@@ -83,27 +87,32 @@ pub(crate) struct Replaced<'a> {
     /// Name of the field with the id of the request, in lower case.
     id: Option<String>,
     is_traced: bool,
+    /// Whether a trusted proxy may say in other fields that the client used https.
+    may_claim_https: bool,
 }
 
 impl<'a> Replaced<'a> {
-    /// Those of a request with this id, if requests have ids.
+    /// Those of a request with this id, if requests have ids. `may_claim_https`: as in [`From`].
     pub(crate) fn of(
         rules: &'a RequestHeader,
         guarded: &'a Guarded,
         id: Option<&RequestId>,
-        is_traced: bool,
+        (is_traced, may_claim_https): (bool, bool),
     ) -> Replaced<'a> {
         Replaced {
             rules,
             guarded,
             id: id.map(|id| id.field().to_ascii_lowercase()),
             is_traced,
+            may_claim_https,
         }
     }
 
     /// Whether a field of this name is among them.
     pub(crate) fn has(&self, name: &str) -> bool {
-        is_own(name)
+        // A proxy may replace a field and pass on the client's one whose name has `_` in place of `-`.
+        let is_believed = self.may_claim_https && !name.contains('_') && is_among(name, &CLAIMS);
+        (is_own(name) && !is_believed)
             || name.eq_ignore_ascii_case("via")
             || self.rules.drops(name)
             || self.id.as_deref().is_some_and(|own| is_among(name, &[own]))
@@ -221,7 +230,8 @@ pub(crate) fn write_request(
     // These versions may split the field; others must get it whole (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
     let has_crumbs = matches!(head.protocol, Protocol::Http2 | Protocol::Http3);
     let mut cookies = Vec::new();
-    let replaced = Replaced::of(rules, &from.guarded, from.id.as_ref(), from.trace.is_some());
+    let known = (from.trace.is_some(), from.may_claim_https);
+    let replaced = Replaced::of(rules, &from.guarded, from.id.as_ref(), known);
     for (name, value) in head.fields.iter() {
         if ends_here(name, &head.fields) || replaced.has(name) {
             continue;
@@ -523,6 +533,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
@@ -610,6 +621,7 @@ mod tests {
             let from = From {
                 peer: address(peer),
                 hops: hops.iter().map(|hop| address(hop)).collect(),
+                may_claim_https: true,
                 is_secured: true,
                 guarded: Guarded::default(),
                 id: None,
@@ -617,6 +629,35 @@ mod tests {
             };
             let got = request_from(text, &from, &RequestHeader::default());
             assert!(got.contains(&format!("\r\n{lines}")), "{got}");
+        }
+    }
+
+    #[test]
+    fn only_trusted_proxies_say_in_other_fields_that_the_client_used_https() {
+        let lines = "X-Forwarded-Ssl: on\r\nX-Forwarded-Scheme: https\r\n";
+        let text = format!("GET /a HTTP/1.1\r\nHost: a.test\r\n{lines}X_Forwarded_Ssl: on\r\n\r\n");
+        let got = request(&text).to_ascii_lowercase();
+        assert!(
+            !got.contains("forwarded-s") && !got.contains("forwarded_s"),
+            "{got}"
+        );
+        let from = |may_claim_https: bool| From {
+            peer: "192.0.2.7".parse().unwrap(),
+            hops: Vec::new(),
+            may_claim_https,
+            is_secured: false,
+            guarded: Guarded::default(),
+            id: None,
+            trace: None,
+        };
+        let got = request_from(&text, &from(true), &RequestHeader::default());
+        assert!(got.contains(lines) && !got.contains("X_Forwarded_Ssl"), "{got}");
+        // A rule has the last word.
+        let rules: RequestHeader = toml::from_str("set = ['X-Forwarded-Ssl: off']").unwrap();
+        for may_claim_https in [false, true] {
+            let got = request_from(&text, &from(may_claim_https), &rules);
+            assert!(got.contains("X-Forwarded-Ssl: off\r\n"), "{got}");
+            assert!(!got.contains("X-Forwarded-Ssl: on\r\n"), "{got}");
         }
     }
 
@@ -629,6 +670,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
@@ -650,6 +692,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,
@@ -792,11 +835,12 @@ mod tests {
             "traceparent",
             "Via",
             "X-Forwarded-For",
+            "X-Forwarded-Ssl",
             "If-Range",
             "X-Sum",
         ];
         let lines = names.map(|name| http_semantics::field::Line { name, value: b"1" });
-        let replaced = Replaced::of(&rules, &guarded, None, true);
+        let replaced = Replaced::of(&rules, &guarded, None, (true, true));
         let mut out = Vec::new();
         write_last_chunk(&mut out, &Fields::new(&lines), |name| replaced.has(name));
         assert_eq!(out, b"0\r\nX-Sum: 1\r\n\r\n");

@@ -526,6 +526,7 @@ mod tests {
         let from = From {
             peer: "192.0.2.7".parse().expect("an address"),
             hops: Vec::new(),
+            may_claim_https: false,
             is_secured: false,
             guarded: Guarded::default(),
             id: None,

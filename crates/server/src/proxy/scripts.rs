@@ -337,7 +337,8 @@ fn facts(head: &RequestHead<'_, '_>, from: &From, rule: &FastCgi) -> Vec<u8> {
     let mut pairs = Vec::with_capacity(1024);
     let authority = head.authority().unwrap_or_default();
     let (host, port) = host_and_port(authority);
-    let (scheme, usual): (&[u8], &[u8]) = match from.is_secured {
+    let is_secured = rule.says_https().unwrap_or(from.is_secured);
+    let (scheme, usual): (&[u8], &[u8]) = match is_secured {
         true => (b"https", b"443"),
         false => (b"http", b"80"),
     };
@@ -351,7 +352,7 @@ fn facts(head: &RequestHead<'_, '_>, from: &From, rule: &FastCgi) -> Vec<u8> {
     );
     pair(&mut pairs, b"SERVER_PORT", port.unwrap_or(usual));
     pair(&mut pairs, b"REQUEST_SCHEME", scheme);
-    if from.is_secured {
+    if is_secured {
         pair(&mut pairs, b"HTTPS", b"on");
     }
     // PHP as a CGI program refuses requests without it (`cgi.force_redirect`).
@@ -362,7 +363,7 @@ fn facts(head: &RequestHead<'_, '_>, from: &From, rule: &FastCgi) -> Vec<u8> {
         address => address.to_string(),
     };
     pair(&mut pairs, b"REMOTE_ADDR", client.as_bytes());
-    for (name, value) in &rule.params {
+    for (name, value) in rule.further_params() {
         pair(&mut pairs, name.as_bytes(), value.as_bytes());
     }
     pairs

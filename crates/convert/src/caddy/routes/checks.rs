@@ -66,7 +66,8 @@ impl Routes<'_> {
         let levels = self.levels.iter();
         let before = levels.flat_map(|level| {
             let handled = level.handled.iter();
-            let handled = handled.filter(|(_, is_answer)| level.is_handle || *is_answer);
+            let handled = handled
+                .filter(|(path, is_answer)| (level.is_handle || *is_answer) && !level.filled.contains(path));
             handled.map(|(path, _)| path).chain(&level.redirected)
         });
         let is_left_out = |path: &&String| {

@@ -62,11 +62,16 @@ fn root_directive<'d>(block: &'d [Directive], root: &str) -> Option<&'d Directiv
 /// Why the files beside scripts are open.
 const BESIDE_SCRIPTS: &str = "Weir serves the other files of the root, too, because scripts are found there; deny them with access rules";
 
+/// Why files have no folder for the paths of an expression with `.+` at its end.
+const NO_FOLDER: &str = "a mount of Weir is also for the folder itself, which the expression leaves out";
+
 /// A file server for some paths.
 pub(super) struct Confined {
     directive: Directive,
     patterns: Vec<String>,
     is_stripped: bool,
+    /// Whether an expression leaves out the shortest path of one of the patterns.
+    is_filled: bool,
     /// Its own root.
     root: Option<String>,
     is_browsing: bool,
@@ -118,6 +123,11 @@ impl Routes<'_> {
         self.site.listing = None;
         let index = std::mem::take(&mut self.site.index);
         for one in &self.confined {
+            if one.is_filled {
+                let (at, shown) = (&one.directive.at, one.directive.shown());
+                self.report.add(at, &shown, Fate::missing(NO_FOLDER));
+                continue;
+            }
             let root = one.root.as_deref().unwrap_or(&root);
             for pattern in &one.patterns {
                 let is_mounted = |mount: &Mount| *pattern == format!("{}*", mount.path);
@@ -205,6 +215,9 @@ impl Routes<'_> {
         };
         let is_stripped = strip.is_some() && !matcher.is_everything();
         if !matcher.is_everything() && (is_stripped || self.site.root.as_deref() != Some(path)) {
+            if matcher.is_filled {
+                return Fate::missing(NO_FOLDER);
+            }
             for pattern in &matcher.patterns {
                 if let Err(why) = self.site.mount(pattern, path, is_stripped) {
                     return Fate::missing(why);
@@ -265,6 +278,7 @@ impl Routes<'_> {
                     directive: directive.clone(),
                     patterns: matcher.patterns.clone(),
                     is_stripped: strip.is_some(),
+                    is_filled: matcher.is_filled,
                     root: root.map(|option| option.arg(0).trim_end_matches('/').to_owned()),
                     is_browsing,
                 });

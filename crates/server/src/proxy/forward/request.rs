@@ -74,7 +74,8 @@ impl Forward {
         if self.is_chunked {
             let start = self.up.len();
             let rules = &self.route.rule.request_header;
-            let replaced = Replaced::of(rules, &self.guarded, self.id.as_ref(), self.trace.is_some());
+            let known = (self.trace.is_some(), self.may_claim_https);
+            let replaced = Replaced::of(rules, &self.guarded, self.id.as_ref(), known);
             write_last_chunk(&mut self.up, trailers, |name| replaced.has(name));
             self.keep(start);
         }
