@@ -23,9 +23,10 @@ Examples:
   weir ctl --admin https://www.example.com:9090 --token-file token reload
   weir ctl --admin https://www.example.com:9090 --cert me.pem --key me.key site switch v42
 
-Users with write permission on the socket's file may send commands: at first only its owner; chmod
-or chgrp admit others. The admin listener takes commands if its table has `control = true`; clients
-need the token in its `control-token-file` or, without this key, the right to read.";
+Users with write permission on the socket's file may send commands: its owner and, with
+`control-mode` or `control-group`, a group. The admin listener takes commands if its table has
+`control = true`; clients need the token in its `control-token-file` or, without this key, the right
+to read.";
 
 /// Flags of `weir ctl`.
 #[derive(Debug, Args)]

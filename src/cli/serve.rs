@@ -17,10 +17,10 @@ use runtime::listen::Address;
 use runtime::log_socket::LogSocket;
 use server::cache::Policy;
 use server::config::{
-    Adapt, Behavior, Concurrency, Config, ConfigError, FieldLine, Http2, Http3, IoKind, Keys, Landlock,
-    LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, PathPattern, Preset, Proxy,
-    ProxyFlag, RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned, UpstreamAddress,
-    User, Workers, parse_duration_or_off, parse_line_rate,
+    Adapt, Behavior, Concurrency, Config, ConfigError, ControlMode, FieldLine, Http2, Http3, IoKind, Keys,
+    Landlock, LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, PathPattern, Preset,
+    Proxy, ProxyFlag, RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned,
+    UpstreamAddress, User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
 use std::path::{Path, PathBuf};
@@ -362,6 +362,26 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_CONTROL", help_heading = "Operation")]
     control: Option<PathBuf>,
 
+    /// Mode of the socket for weir ctl: 600 (the server's user), 660 (its group, too). Unset: 660 with --control-group,
+    /// otherwise 600
+    #[arg(
+        long,
+        value_name = "MODE",
+        env = "WEIR_CONTROL_MODE",
+        help_heading = "Operation"
+    )]
+    control_mode: Option<ControlMode>,
+
+    /// Group of the socket for weir ctl; without root, a group that the server's user belongs to [default: that of the
+    /// server]
+    #[arg(
+        long,
+        value_name = "GROUP",
+        env = "WEIR_CONTROL_GROUP",
+        help_heading = "Operation"
+    )]
+    control_group: Option<String>,
+
     /// Serves health checks: /healthz, and /readyz. /readyz answers 503 while a root cannot be opened, and once the
     /// server is told to stop
     #[arg(long, env = "WEIR_HEALTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -646,6 +666,7 @@ impl Flags {
             "server-log" => self.server_log.is_some(),
             "record" => self.record.is_some(),
             "control" => self.control.is_some(),
+            "control-group" => self.control_group.is_some(),
             "user" => self.user.is_some(),
             "http3" => self.http3.is_some(),
             "error-pages" => !self.error_page.is_empty(),
@@ -797,6 +818,12 @@ impl Flags {
         }
         if self.control.is_some() {
             config.control.clone_from(&self.control);
+        }
+        if self.control_mode.is_some() {
+            config.control_mode = self.control_mode;
+        }
+        if self.control_group.is_some() {
+            config.control_group.clone_from(&self.control_group);
         }
         if self.record.is_some() {
             config.record.clone_from(&self.record);

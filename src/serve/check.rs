@@ -3,7 +3,7 @@
 
 use super::access_log::AccessLogs;
 use super::tls::Tls;
-use super::{choices, open, qlog, rights};
+use super::{choices, control_rights, open, qlog, rights};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::output;
@@ -38,6 +38,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     if let Some(why) = config.control.as_deref().and_then(cannot_be_a_socket) {
         return Err(flags.blame("control", why));
     }
+    control_rights(&config, flags)?;
     if let Some(why) = config.record.as_deref().and_then(cannot_be_written) {
         return Err(flags.blame("record", why));
     }

@@ -66,10 +66,10 @@ use report::Started;
 use rights::Rights;
 use runtime::control::Control;
 use runtime::diagnostics::Diagnostics;
-use runtime::listen::Listening;
+use runtime::listen::{FileRights, Listening};
 use runtime::memory::Budget;
 use runtime::process::inherit::{Predecessor, Program};
-use runtime::process::notify;
+use runtime::process::{notify, privilege};
 use runtime::shaping::Shaping;
 use runtime::signal::Signals;
 use runtime::strategy::Io;
@@ -173,7 +173,7 @@ fn serve(
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
-    let mut control = open_control(&config, &rights, predecessor.is_some())?;
+    let mut control = open_control(&config, flags, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         signals.watch(watched(control)?);
     }
@@ -324,17 +324,28 @@ fn warn_of_mistakes(server: &Server, flags: &Flags) {
 /// addresses need no socket.
 ///
 /// # Errors
-/// `System`, naming the file and what to do.
-fn open_control(config: &Config, rights: &Rights, follows: bool) -> Result<Option<Control>, Failure> {
+/// `Usage` for a group that does not exist. `System`, naming the file and what to do.
+fn open_control(
+    config: &Config,
+    flags: &Flags,
+    rights: &Rights,
+    follows: bool,
+) -> Result<Option<Control>, Failure> {
     let Some(path) = &config.control else {
         let control = config.takes_commands().then(Control::without_file).transpose();
         return control.map_err(|error| refused("control of the admin addresses", &error));
     };
-    Control::open(path, follows).map(Some).map_err(|error| {
-        let advice = match error.kind() {
-            io::ErrorKind::PermissionDenied => format!(
+    let file = control_rights(config, flags)?;
+    Control::open(path, file, follows).map(Some).map_err(|error| {
+        let advice = match (error.kind(), &config.control_group) {
+            (io::ErrorKind::PermissionDenied, None) => format!(
                 "user {} creates it, so that an upgrade in place can replace it; name a file in a folder where this \
                  user may create files",
+                rights.uid
+            ),
+            (io::ErrorKind::PermissionDenied, Some(group)) => format!(
+                "user {} creates it, so that an upgrade in place can replace it; let this user create files in its \
+                 folder, and belong to group `{group}` (`control-group`)",
                 rights.uid
             ),
             _ => "its folder must exist and be writable, and no other server may use the file".to_owned(),
@@ -343,6 +354,22 @@ fn open_control(config: &Config, rights: &Rights, follows: bool) -> Result<Optio
             "cannot open the control socket `{}`: {error}; {advice} (--control)",
             path.display()
         ))
+    })
+}
+
+/// Who may use the control socket. Its owner is the user of this process.
+///
+/// # Errors
+/// `Usage` for a group that does not exist.
+fn control_rights(config: &Config, flags: &Flags) -> Result<FileRights, Failure> {
+    let group = config.control_group.as_deref().map(privilege::find_group);
+    let group = group
+        .transpose()
+        .map_err(|error| flags.blame("control-group", error.to_string()))?;
+    let (user, own) = privilege::current();
+    Ok(FileRights {
+        mode: config.control_mode_in_force().0,
+        owner: group.filter(|group| *group != own).map(|group| (user, group)),
     })
 }
 

@@ -144,7 +144,7 @@ pub(super) fn run(
         qlog.announce(&config, flags, !datagrams.is_empty())
             .map_err(|failure| failure.with(|text| rights.hint(text)))?;
     }
-    let control = open_control(&config, &rights, predecessor.is_some())?;
+    let control = open_control(&config, flags, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         prefork.watch(watched(control)?);
     }

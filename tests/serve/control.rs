@@ -303,12 +303,34 @@ fn what_fails_is_said_to_who_asked() {
     assert_eq!(server.stop(), 0);
 }
 
+/// The permission bits of a file.
+fn mode(path: &Path) -> u32 {
+    let found = std::fs::metadata(path).expect("a socket");
+    found.permissions().mode() & 0o777
+}
+
+/// `chmod` would have to be repeated each time.
+#[test]
+fn its_group_may_ask_after_a_restart_and_an_upgrade_in_place() {
+    for strategy in [Strategy::LOOPS, Strategy::PROCESS_LOOPS] {
+        let tree = tree();
+        for _ in 0..2 {
+            let (server, socket) = with_socket(strategy, &tree, &["--control-mode", "660"]);
+            assert_eq!(mode(&socket), 0o660);
+            let mut line = Line::of(server);
+            line.upgrade();
+            assert_eq!(mode(&socket), 0o660);
+            assert_eq!(status(&socket)["ok"], true);
+            line.stop();
+        }
+    }
+}
+
 #[test]
 fn only_its_owner_may_ask_and_nobody_takes_it_away() {
     let tree = tree();
     let (mut server, socket) = with_socket(Strategy::LOOPS, &tree, &[]);
-    let mode = std::fs::metadata(&socket).expect("a socket").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(mode(&socket), 0o600);
     let (code, err) = Launch::bare()
         .args(["--control".as_ref(), socket.as_os_str()])
         .fail();

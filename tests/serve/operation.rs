@@ -223,6 +223,16 @@ fn a_check_looks_at_files_that_are_not_opened_yet_and_at_the_user() {
         ("control = 'lost/control'", "control", "there is no folder `"),
         ("control = 'site/a.txt'", "control", "is not a socket"),
         (
+            "control-group = 'no-such-group'\ncontrol = 'control'",
+            "control-group",
+            "there is no group `no-such-group`",
+        ),
+        (
+            "control-mode = '666'\ncontrol = 'control'",
+            "control-mode",
+            "set `control-group`",
+        ),
+        (
             "user = 'nobody-of-that-name'",
             "user",
             "there is no user `nobody-of-that-name`",

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Keys that take effect at the next start; a reload says so.
-const AT_START: [&str; 37] = [
+const AT_START: [&str; 39] = [
     "server-log",
     "listen",
     "send-buffer",
@@ -33,6 +33,8 @@ const AT_START: [&str; 37] = [
     "adapt",
     "record",
     "control",
+    "control-mode",
+    "control-group",
     "tls-key-log",
     "qlog",
     "qlog-files",

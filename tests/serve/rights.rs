@@ -7,7 +7,7 @@ use crate::serve::tree::Tree;
 use crate::serve::upgrade::{Line, more, under_load};
 use crate::serve::wire::find;
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
 use std::path::Path;
 
 /// A user and group that no system gives rights to; numbers need no entry.
@@ -458,6 +458,35 @@ fn what_every_upgrade_would_fail_at_a_start_fails_at() {
         }
         std::fs::remove_file(tree.join("of-nobody/sensors.jsonl")).expect("our own file");
     }
+}
+
+/// The server's user can give the socket to a group of its own only, and the superuser to any.
+#[test]
+fn the_control_socket_goes_to_a_group_if_its_user_may_give_it() {
+    let tree = Tree::with(&[("site/a.txt", "content"), ("of-nobody/keep", "")]);
+    if skipped(&tree) {
+        return;
+    }
+    chown(tree.join("of-nobody"), Some(NOBODY), Some(NOBODY)).expect("root");
+    let socket = tree.join("of-nobody/control");
+    let launch = |more: &[&str]| {
+        Launch::new(Strategy::LOOPS)
+            .root(&tree.join("site"))
+            .args(["--control".as_ref(), socket.as_os_str()])
+            .args(["--control-group", "4711"])
+            .args(more)
+    };
+    for (more, owner) in [(&["--user", "65534:4711"][..], NOBODY), (&[], 0)] {
+        let mut server = launch(more).start();
+        let found = socket.metadata().expect("a socket");
+        let mode = found.permissions().mode() & 0o777;
+        assert_eq!((found.uid(), found.gid(), mode), (owner, 4711, 0o660));
+        assert_eq!(server.stop(), 0, "{}", server.stderr());
+    }
+    let (code, err) = launch(&["--user", USER]).fail();
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("belong to group `4711`"), "{err}");
+    assert!(!socket.exists());
 }
 
 /// How many seccomp filters each thread of a process has.

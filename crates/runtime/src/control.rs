@@ -5,6 +5,7 @@
 //! Decides how long a question may be and how many clients may be about to ask. What questions mean is not known here.
 //! It never waits: complete lines are processed, and a silent client delays neither others nor the program.
 
+use crate::listen::{FileRights, set_rights};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::Mode;
 use rustix::net::{RecvFlags, recv};
@@ -78,14 +79,14 @@ struct Asking {
 }
 
 impl Control {
-    /// Listens at `path`, readable and writable for its owner only. A socket there without a listener is replaced. With
+    /// Listens at `path`, for the users whom `rights` admit. A socket there without a listener is replaced. With
     /// `follows`, this process is to succeed the one that answers there: until [`Control::appear`], the predecessor
     /// keeps answering, because this process may still fail.
     ///
     /// # Errors
     /// `AddrInUse` if another process answers there, `AlreadyExists` if there is a file that is not a socket, or the
     /// system's.
-    pub fn open(path: &Path, follows: bool) -> io::Result<Control> {
+    pub fn open(path: &Path, rights: FileRights, follows: bool) -> io::Result<Control> {
         match std::fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(io::Error::new(
@@ -114,7 +115,7 @@ impl Control {
             // Left over by a successor that was killed.
             std::fs::remove_file(place)?;
         }
-        let listener = bind_for_owner(place)?;
+        let listener = bind(place, rights)?;
         let mut control = Control::without_file()?;
         epoll::add(
             &control.inbox.0.epoll,
@@ -286,11 +287,17 @@ impl Drop for Named {
 
 /// Listens at `path`, which is readable and writable for its owner only from the moment it exists. The mode is set
 /// before the name is created: Linux gives a socket's file the mode of the socket, without the umask's bits (unix(7)).
-/// Setting it afterwards would admit clients that connect in between, and the umask belongs to all threads.
-fn bind_for_owner(path: &Path) -> io::Result<UnixListener> {
+/// Others are admitted before the socket listens, because the umask, which belongs to all threads, would remove their bits.
+fn bind(path: &Path, rights: FileRights) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     socket.bind(&SockAddr::unix(path)?)?;
+    if rights != FileRights::OWN {
+        set_rights(path, rights).inspect_err(|_| {
+            // Nobody listens on it.
+            let _ = std::fs::remove_file(path);
+        })?;
+    }
     socket.listen(BACKLOG)?;
     Ok(UnixListener::from(OwnedFd::from(socket)))
 }
@@ -435,7 +442,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = place("lines");
         let path = folder.join("socket");
-        let control = Control::open(&path, false).unwrap();
+        let control = Control::open(&path, FileRights::OWN, false).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let asking = std::thread::spawn({
@@ -459,7 +466,7 @@ mod tests {
             move || ask(&path, "how are you?")
         });
         let (silent, _) = listener.accept().unwrap();
-        let mut next = Control::open(&path, true).unwrap();
+        let mut next = Control::open(&path, FileRights::OWN, true).unwrap();
         next.appear().unwrap();
         drop((silent, listener));
         heard(&next).answer("well");
@@ -488,7 +495,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = place("mode");
         let path = folder.join("socket");
-        let listener = bind_for_owner(&path).unwrap();
+        let listener = bind(&path, FileRights::OWN).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(UnixStream::connect(&path).is_ok(), "its owner can");
@@ -496,11 +503,38 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
+    /// A successor, too, admits whom it is told to admit, before it appears.
+    #[test]
+    fn others_are_admitted_whatever_the_umask() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = place("group");
+        let path = folder.join("socket");
+        let rights = FileRights {
+            mode: 0o660,
+            owner: Some(crate::process::privilege::current()),
+        };
+        let mode = || {
+            let found = std::fs::metadata(&path).unwrap();
+            (
+                found.permissions().mode() & 0o777,
+                Some((found.uid(), found.gid())),
+            )
+        };
+        let first = Control::open(&path, rights, false).unwrap();
+        assert_eq!(mode(), (rights.mode, rights.owner));
+        let mut second = Control::open(&path, FileRights::OWN, true).unwrap();
+        assert_eq!(mode().0, 0o660, "the file is still the first one's");
+        second.appear().unwrap();
+        assert_eq!(mode().0, 0o600);
+        drop((first, second));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
     #[test]
     fn who_says_too_much_or_nothing_is_not_heard() {
         let folder = place("bounds");
         let path = folder.join("socket");
-        let control = Control::open(&path, false).unwrap();
+        let control = Control::open(&path, FileRights::OWN, false).unwrap();
         let mut long = UnixStream::connect(&path).unwrap();
         let _ = long.write_all(&vec![b'x'; 10_000]);
         assert!(control.next().is_none());
@@ -564,7 +598,7 @@ mod tests {
     fn the_silent_hold_up_nobody_and_are_bounded() {
         let folder = place("silent");
         let path = folder.join("socket");
-        let control = Control::open(&path, false).unwrap();
+        let control = Control::open(&path, FileRights::OWN, false).unwrap();
         let mut silent: Vec<UnixStream> = (0..SILENT_MAX)
             .map(|_| UnixStream::connect(&path).unwrap())
             .collect();
@@ -588,7 +622,7 @@ mod tests {
     fn the_silent_push_out_no_question() {
         let folder = place("pushed");
         let path = folder.join("socket");
-        let control = Control::open(&path, false).unwrap();
+        let control = Control::open(&path, FileRights::OWN, false).unwrap();
         let connect = || UnixStream::connect(&path).unwrap();
         let mut first = connect();
         first.write_all(b"first\n").unwrap();
@@ -625,7 +659,7 @@ mod tests {
     fn the_descriptor_is_readable_while_there_is_something_to_hear() {
         let folder = place("readable");
         let path = folder.join("socket");
-        let control = Control::open(&path, false).unwrap();
+        let control = Control::open(&path, FileRights::OWN, false).unwrap();
         let descriptor = control.descriptor().unwrap();
         let is_readable = || {
             let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -654,17 +688,17 @@ mod tests {
         let folder = place("stale");
         let path = folder.join("socket");
         std::fs::write(&path, "a file").unwrap();
-        let error = Control::open(&path, true).unwrap_err();
+        let error = Control::open(&path, FileRights::OWN, true).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         std::fs::remove_file(&path).unwrap();
-        let first = Control::open(&path, false).unwrap();
-        let error = Control::open(&path, false).unwrap_err();
+        let first = Control::open(&path, FileRights::OWN, false).unwrap();
+        let error = Control::open(&path, FileRights::OWN, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
         drop(first);
         assert!(!path.exists(), "its file goes with it");
         let left = UnixListener::bind(&path).unwrap();
         drop(left);
-        drop(Control::open(&path, false).unwrap());
+        drop(Control::open(&path, FileRights::OWN, false).unwrap());
         std::fs::remove_dir_all(folder).unwrap();
     }
 
@@ -677,13 +711,13 @@ mod tests {
             Some(identity(&path).unwrap()) == socket.file
         };
         let files = || std::fs::read_dir(&folder).unwrap().count();
-        let first = Control::open(&path, false).unwrap();
-        let fails = Control::open(&path, true).unwrap();
+        let first = Control::open(&path, FileRights::OWN, false).unwrap();
+        let fails = Control::open(&path, FileRights::OWN, true).unwrap();
         assert!(is_of(&first));
         drop(fails);
         assert!(is_of(&first) && files() == 1, "one that fails leaves nothing");
-        std::mem::forget(Control::open(&path, true).unwrap());
-        let mut second = Control::open(&path, true).unwrap();
+        std::mem::forget(Control::open(&path, FileRights::OWN, true).unwrap());
+        let mut second = Control::open(&path, FileRights::OWN, true).unwrap();
         second.appear().unwrap();
         second.appear().unwrap();
         assert!(is_of(&second) && files() == 1);

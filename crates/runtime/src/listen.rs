@@ -15,6 +15,7 @@ pub use address::{Address, UNIX_PEER};
 pub use owner::{Owner, owner, owner_of_datagrams};
 pub use sockets::{Origin, Sockets};
 pub use unix::FileRights;
+pub(crate) use unix::set_rights;
 
 use crate::sys;
 use rustix::io::Errno;

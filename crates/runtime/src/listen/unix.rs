@@ -27,6 +27,14 @@ pub struct FileRights {
     pub owner: Option<(u32, u32)>,
 }
 
+impl FileRights {
+    /// The user of this process, and nobody else.
+    pub const OWN: FileRights = FileRights {
+        mode: 0o600,
+        owner: None,
+    };
+}
+
 impl Default for FileRights {
     /// Owner and group.
     fn default() -> FileRights {
@@ -87,7 +95,7 @@ fn clear(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
 }
 
 /// Sets owner and mode of the socket at a path, and of nothing that a link there leads to.
-fn set_rights(path: &Path, rights: FileRights) -> io::Result<()> {
+pub(crate) fn set_rights(path: &Path, rights: FileRights) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
     let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);

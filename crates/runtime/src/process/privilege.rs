@@ -94,11 +94,7 @@ impl Account {
         let gid = match (group, own_gid) {
             (None, Some(gid)) => gid,
             (None, None) => uid,
-            (Some(group), _) => match (sys::find_group(&text(group)?), group.parse::<u32>()) {
-                (Ok(Some(gid)), _) | (Ok(None), Ok(gid)) => gid,
-                (Ok(None), Err(_)) => return Err(AccountError::NoGroup(group.to_owned())),
-                (Err(error), _) => return Err(AccountError::Database(error)),
-            },
+            (Some(group), _) => find_group(group)?,
         };
         let groups = match known {
             Some(name) => sys::groups_of(&name, gid).map_err(AccountError::Database)?,
@@ -126,6 +122,19 @@ impl Account {
     pub fn is_current(&self) -> bool {
         let (uid, gid) = current();
         (uid, gid) == (self.uid, self.gid)
+    }
+}
+
+/// The GID of a group, given by its name or as a number.
+///
+/// # Errors
+/// If the group does not exist or cannot be looked up.
+pub fn find_group(group: &str) -> Result<u32, AccountError> {
+    let name = CString::new(group).map_err(|_| AccountError::NoGroup(group.to_owned()))?;
+    match (sys::find_group(&name), group.parse::<u32>()) {
+        (Ok(Some(gid)), _) | (Ok(None), Ok(gid)) => Ok(gid),
+        (Ok(None), Err(_)) => Err(AccountError::NoGroup(group.to_owned())),
+        (Err(error), _) => Err(AccountError::Database(error)),
     }
 }
 
@@ -438,6 +447,8 @@ mod tests {
         assert_eq!(number.groups, [4712]);
         let error = Account::find("nobody-of-that-name", None).expect_err("no such user");
         assert!(error.to_string().contains("`nobody-of-that-name`"), "{error}");
+        assert_eq!(find_group("root").expect("every system has root"), 0);
+        assert_eq!(find_group("4712").expect("a number needs no entry"), 4712);
         let error = Account::find("root", Some("no-such-group")).expect_err("no such group");
         assert!(error.to_string().contains("`no-such-group`"), "{error}");
     }

@@ -106,7 +106,7 @@ pub use resource_attribute::ResourceAttribute;
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use security_headers::SecurityHeaders;
-pub use socket_file::SocketMode;
+pub use socket_file::{ControlMode, SocketMode};
 pub use tilde::{HomeDirectory, Tilde};
 pub use toml::Table as Keys;
 pub use trusted::TrustedField;
@@ -306,6 +306,10 @@ pub struct Config {
     pub record: Option<PathBuf>,
     /// Path of the socket for `weir ctl`. `None`: no socket.
     pub control: Option<PathBuf>,
+    /// Permission bits of this socket. `None`: see [`Config::control_mode_in_force`].
+    pub control_mode: Option<ControlMode>,
+    /// Group of this socket: a name or a number. `None`: that of the process.
+    pub control_group: Option<String>,
     /// Addresses of their own for the live page, metrics and health checks. `None`: there are none.
     pub admin: Option<Admin>,
     /// Which clients may read the live page and the metrics under `/.weir/`.
@@ -528,6 +532,8 @@ impl Default for Config {
             max_turn: MaxTurn::default(),
             record: None,
             control: None,
+            control_mode: None,
+            control_group: None,
             admin: None,
             live: LiveFor::default(),
             request_id: RequestIdField::default(),

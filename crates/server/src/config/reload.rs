@@ -159,6 +159,8 @@ fixed!(
     "record" record,
     "server-log" server_log,
     "control" control,
+    "control-mode" control_mode,
+    "control-group" control_group,
     "admin" admin,
     "http3" http3,
     "http3-steering" http3_steering,

@@ -1,7 +1,9 @@
-//! Who may connect to a Unix socket of `listen`: the keys `socket-mode` and `socket-owner` of a `[[listener]]`.
+//! Who may connect to a Unix socket: the keys `socket-mode` and `socket-owner` of a `[[listener]]`, and `control-mode` and
+//! `control-group` of the control socket.
 //!
-//! Decides how the mode is spelled. `runtime::listen` applies it.
+//! Decides how modes are spelled, and which ones there are. `runtime` applies them.
 
+use super::{Config, ConfigError};
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer};
@@ -47,9 +49,116 @@ impl<'de> Deserialize<'de> for SocketMode {
     }
 }
 
+/// The permission bits of the control socket's file, in octal. No mode admits all users of the machine: whoever may
+/// connect can stop the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlMode(pub u32);
+
+impl ControlMode {
+    /// The user of the file.
+    const OWNER: ControlMode = ControlMode(0o600);
+    /// The user and the group of the file.
+    const GROUP: ControlMode = ControlMode(0o660);
+}
+
+impl FromStr for ControlMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ControlMode, String> {
+        match text.strip_prefix('0').unwrap_or(text) {
+            "600" => Ok(ControlMode::OWNER),
+            "660" => Ok(ControlMode::GROUP),
+            _ => Err(format!(
+                "`{}` is not a mode of the control socket; write \"600\" (the server's user) or \"660\" (its group, too); \
+                 for users outside its group, set `control-group`",
+                text.escape_debug()
+            )),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ControlMode {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ControlMode, D::Error> {
+        // A number would be a decimal one.
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Config {
+    /// The permission bits of the control socket in force: a configured group may use it.
+    pub fn control_mode_in_force(&self) -> ControlMode {
+        self.control_mode.unwrap_or(match self.control_group {
+            Some(_) => ControlMode::GROUP,
+            None => ControlMode::OWNER,
+        })
+    }
+
+    /// Validates that the rights of a control socket have one, and admit the group that they name.
+    pub(super) fn validate_control(&self) -> Result<(), ConfigError> {
+        let key = match (self.control_mode, &self.control_group) {
+            (_, Some(_)) => "control-group",
+            (Some(_), None) => "control-mode",
+            (None, None) => return Ok(()),
+        };
+        if self.control.is_none() {
+            return Err(ConfigError::invalid(
+                key,
+                "there is no control socket; set `control` beside it, or remove the key",
+            ));
+        }
+        if self.control_group.is_some() && self.control_mode_in_force() == ControlMode::OWNER {
+            return Err(ConfigError::invalid(
+                "control-mode",
+                "\"600\" keeps the group of `control-group` out; set \"660\", or remove one of the two keys",
+            ));
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_control_socket_admits_a_group_and_never_all() {
+        let config = |text: &str| Config::from_toml(text, "w.toml");
+        for (text, mode) in [
+            ("control = 'c'", 0o600),
+            ("control = 'c'\ncontrol-mode = '600'", 0o600),
+            ("control = 'c'\ncontrol-mode = '0660'", 0o660),
+            ("control = 'c'\ncontrol-group = 'www'", 0o660),
+            (
+                "control = 'c'\ncontrol-mode = '660'\ncontrol-group = 'www'",
+                0o660,
+            ),
+        ] {
+            let read = config(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(read.control_mode_in_force(), ControlMode(mode), "{text}");
+        }
+        for (text, key, advice) in [
+            ("control-mode = '660'", "`control-mode`", "set `control`"),
+            ("control-group = 'www'", "`control-group`", "set `control`"),
+            (
+                "control = 'c'\ncontrol-mode = '600'\ncontrol-group = 'www'",
+                "`control-mode`",
+                "set \"660\"",
+            ),
+            (
+                "control = 'c'\ncontrol-mode = '666'",
+                "`control-mode`",
+                "write \"600\"",
+            ),
+            (
+                "control = 'c'\ncontrol-mode = ''",
+                "`control-mode`",
+                "write \"600\"",
+            ),
+        ] {
+            let error = config(text).expect_err(text).to_string();
+            assert!(error.contains(key) && error.contains(advice), "{text}: {error}");
+        }
+    }
 
     #[test]
     fn modes_are_octal_and_let_somebody_connect() {

@@ -24,6 +24,7 @@ impl Config {
         self.validate_listeners()?;
         self.validate_replay()?;
         self.validate_versions()?;
+        self.validate_control()?;
         self.validate_site()
     }
 
