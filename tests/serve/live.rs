@@ -1,6 +1,8 @@
 //! What the server shows of itself: the live page, metrics, health and readiness.
 
+use crate::serve::listeners::address;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
+use crate::serve::tls::{Pairs, Secure};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, head};
 use crate::serve::{on_every_strategy, where_workers_are_processes, where_workers_are_threads};
@@ -304,16 +306,37 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn the_example_for_kubernetes_answers_its_own_probes() {
+fn the_example_for_kubernetes_answers_its_own_probes_and_has_metrics() {
     let map = example("kubernetes/configmap.yaml");
     let (_, indented) = map.split_once("weir.toml: |\n").expect("the configuration");
     let lines: Vec<&str> = indented.lines().map(str::trim_start).collect();
-    let tree = Tree::with(&[("site/a.txt", "a"), ("weir.toml", &lines.join("\n"))]);
-    let config = tree.join("weir.toml");
+    let mut pairs = Pairs::new();
+    pairs.add("tls", &["weir"]);
+    let token = "0123456789abcdef0123456789abcdef";
+    pairs.tree.write("token", token);
+    // The Secret lies beside the configuration, and the port is a free one.
+    let text = lines.join("\n").replace("/etc/weir-admin/", "");
+    let text = text
+        .replace("tls.crt", "tls.pem")
+        .replace("\":9090\"", "\"127.0.0.1:0\"");
+    let config = pairs.tree.write("weir.toml", text);
     let server = Launch::new(Strategy::LOOPS)
-        .root(&tree.join("site"))
+        .root(&pairs.tree.join("site"))
         .args(["--config".as_ref(), config.as_os_str()])
         .start();
+    for (authorization, status) in [("", "401"), (token, "200")] {
+        let mut secure = Secure::open(address(&server, 1), &pairs.client(), "weir");
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer {authorization}\r\n\r\n");
+        let answer = secure.exchange(&request).expect("an answer");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        // The metric from which prometheus-adapter computes that of the autoscaler.
+        assert_eq!(
+            answer.contains("\nweir_requests_total{"),
+            status == "200",
+            "{answer}"
+        );
+    }
     let deployment = example("kubernetes/deployment.yaml");
     let probes: Vec<&str> = deployment
         .lines()
