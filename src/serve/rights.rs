@@ -242,7 +242,11 @@ pub(super) fn check_uploads(config: &Config, flags: &Flags) -> Result<(), Failur
         .find(|folder| folder.is_dir() && !privilege::can_make(&folder.join("file")));
     match refused {
         Some(folder) => {
-            let error = ErrorKind::PermissionDenied.into();
+            let kind = match privilege::is_read_only(folder) {
+                true => ErrorKind::ReadOnlyFilesystem,
+                false => ErrorKind::PermissionDenied,
+            };
+            let error = kind.into();
             Err(flags.blame("uploads", cannot_store(folder, &error)))
         }
         None => Ok(()),
@@ -254,6 +258,10 @@ fn cannot_store(folder: &Path, error: &io::Error) -> String {
     let (uid, gid) = privilege::current();
     let shown = folder.display();
     match folder.metadata() {
+        _ if error.kind() == ErrorKind::ReadOnlyFilesystem => format!(
+            "cannot store uploads in `{shown}`: {error}; add the folder to `ReadWritePaths=` of the systemd unit, or mount \
+             its file system for writing"
+        ),
         Ok(meta) if !privilege::can_make(&folder.join("file")) => format!(
             "cannot store uploads in `{shown}`: {error} (running as user {uid}:{gid}); the folder belongs to {}:{} and has \
              mode {:04o}; let the user of the server write to it, as with `chown {uid}:{gid}`",
@@ -573,6 +581,16 @@ mod tests {
         );
         assert_eq!(around(Path::new("/srv")), BTreeSet::from(["/srv".into()]));
         std::fs::remove_dir_all(&base).expect("our own folder");
+    }
+
+    #[test]
+    fn no_owner_helps_where_nothing_can_be_written() {
+        let said = cannot_store(Path::new("/proc"), &ErrorKind::ReadOnlyFilesystem.into());
+        assert!(
+            said.contains("`/proc`") && said.contains("ReadWritePaths="),
+            "{said}"
+        );
+        assert!(!said.contains("chown"), "{said}");
     }
 
     #[test]

@@ -386,6 +386,11 @@ pub fn can_make(path: &Path) -> bool {
     folder.is_dir() && rustix::fs::access(folder, access).is_ok()
 }
 
+/// Whether the file system of a directory is mounted read-only, so that no owner or mode lets this process write there.
+pub fn is_read_only(directory: &Path) -> bool {
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ROFS)
+}
+
 /// Whether this process can now remove the file at `path`, and so replace it. In a folder with the sticky bit (such as
 /// `/tmp`), only the owner of the file or the folder can.
 pub fn can_remove(path: &Path) -> bool {
