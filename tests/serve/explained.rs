@@ -2,7 +2,9 @@
 
 use crate::serve::access::USERS;
 use crate::serve::process::{Launch, Strategy};
+use crate::serve::proxy::{HELLO, Upstream};
 use crate::serve::tree::Tree;
+use std::collections::BTreeSet;
 use std::process::Command;
 
 const CONFIG: &str = r#"
@@ -126,6 +128,99 @@ fn an_address_and_json_can_be_asked_for() {
     let (code, _, err) = explain(&tree, "GET far", &[]);
     assert_eq!(code, 2);
     assert!(err.contains("as in \"GET /old/page\""), "{err}");
+}
+
+/// `TRUST` stands for keys, and `UPSTREAM` for an address.
+const CHAINED: &str = r#"
+root = "site"
+live = "local"
+TRUST
+
+[[access]]
+path = "/near/*"
+allow = "192.0.2.0/24"
+
+[[access]]
+path = "/far/*"
+deny = "192.0.2.0/24"
+
+[[redirect]]
+from = "/plain"
+to = "/a.txt"
+if = "scheme http"
+
+[[proxy]]
+path = "/api/*"
+upstreams = ["UPSTREAM"]
+"#;
+
+/// An explanation as JSON.
+fn told(tree: &Tree, request: &str, fields: &[(&str, &str)], more: &[&str]) -> serde_json::Value {
+    let lines: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let mut all = vec!["--json"];
+    all.extend(lines.iter().flat_map(|line| ["--explain-field", line.as_str()]));
+    all.extend(more);
+    let (_, out, err) = explain(tree, request, &all);
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
+}
+
+#[test]
+fn clients_behind_proxies_are_those_that_a_server_finds() {
+    let upstream = Upstream::answering(HELLO);
+    let tree = Tree::with(&[
+        ("site/a.txt", "a file"),
+        ("site/near/a.txt", "near"),
+        ("site/far/a.txt", "far"),
+    ]);
+    let mut statuses = BTreeSet::new();
+    for trust in [
+        "trusted = \"127.0.0.0/8\"",
+        "trusted = \"127.0.0.0/8\"\nhttps-redirect = 8443",
+        "trusted = \"127.0.0.0/8\"\ntrusted-field = \"Forwarded\"\nhttps-redirect = 8443",
+        "trusted = \"10.0.0.0/8\"\nhttps-redirect = 8443",
+    ] {
+        let config = CHAINED.replace("TRUST", trust).replace("UPSTREAM", &upstream.url);
+        let config = tree.write("weir.toml", config);
+        let server = Launch::new(Strategy::LOOPS)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .start();
+        let https = ("X-Forwarded-Proto", "https");
+        for fields in [
+            &[][..],
+            &[("X-Forwarded-For", "192.0.2.7")],
+            &[("X-Forwarded-For", "203.0.113.9"), https],
+            &[("X-Forwarded-For", "192.0.2.7, spoiled"), https],
+            &[https],
+            &[("Forwarded", "for=192.0.2.7;proto=https")],
+        ] {
+            for path in [
+                "/near/a.txt",
+                "/far/a.txt",
+                "/plain",
+                "/api/x",
+                "/.weir/live.json",
+            ] {
+                let served = server.connect().request("GET", path, fields);
+                let told = told(&tree, &format!("GET {path}"), fields, &[]);
+                match told["status"].as_u64() {
+                    Some(status) => {
+                        let served = u64::from(served.status);
+                        assert_eq!(status, served, "{path} {trust} {fields:?}: {told}");
+                    }
+                    None => {
+                        assert_eq!(served.text(), "hello", "{path} {trust} {fields:?}: {told}");
+                        let source = told["source"].as_str().expect("a source");
+                        assert!(source.starts_with("proxy, rule 1 "), "{told}");
+                    }
+                }
+                statuses.insert(served.status);
+            }
+        }
+    }
+    assert_eq!(Vec::from_iter(statuses), [200, 301, 308, 403, 404]);
 }
 
 const CACHES: &str = r#"

@@ -6,7 +6,7 @@
 
 use crate::access::{Check, Sender, Verdict};
 use crate::checked::Known;
-use crate::client_address::Shown;
+use crate::client_address::{From, Shown, UNKNOWN};
 use crate::config::{
     Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, TrailingSlash, spelling,
 };
@@ -40,7 +40,7 @@ pub struct Question<'q> {
     pub target: &'q str,
     /// Whether it comes over TLS.
     pub is_secured: bool,
-    /// Address of the client.
+    /// Address of the peer. If it is trusted, the fields may name another client.
     pub peer: IpAddr,
     /// Field lines besides `Host`. Without `Accept`, the request accepts HTML as browsers do.
     pub fields: &'q [FieldLine],
@@ -111,10 +111,17 @@ impl Server {
 fn explain(
     cx: &mut Cx,
     head: &RequestHead<'_, '_>,
-    question: &Question<'_>,
+    received: &Question<'_>,
     (wall, now): (UnixTime, Instant),
 ) -> Explanation {
     let state = Arc::clone(&cx.state);
+    let from = state.trusted.from(received.peer, received.is_secured, head);
+    // From here on, the request of the client, as sessions see it.
+    let question = &Question {
+        peer: state.trusted.client(received.peer, head),
+        is_secured: state.trusted.used_https(received.peer, received.is_secured, head),
+        ..*received
+    };
     let site = state.hosts.index_of(head.authority());
     let config = &state.hosts.place(site).config;
     let facts = Facts {
@@ -134,6 +141,9 @@ fn explain(
         (Some(log), _) => say("access-log", format!("a line in `{}`", log.display())),
         (None, Some(_)) => say("access-log", "no line".to_owned()),
         (None, None) => {}
+    }
+    if !from.hops.is_empty() || question.is_secured != received.is_secured {
+        say("client", client(&from, question));
     }
     let raw = head.target.path().unwrap_or(b"*");
     let spelled = spelling(raw).unwrap_or_default();
@@ -272,7 +282,7 @@ fn explain(
             && let Some(found) = &found
         {
             let is_personal = state.gates.guarded(site, facts).is_personal;
-            for text in cache(&found.route, head, is_personal, question.is_secured, (wall, now)) {
+            for text in cache(&found.route, head, is_personal, from.is_secured, (wall, now)) {
                 say("cache", text);
             }
         }
@@ -410,6 +420,23 @@ fn explain(
         status: Some(status),
         source,
         fields,
+    }
+}
+
+/// The client that a trusted peer names, in words.
+fn client(from: &From, question: &Question<'_>) -> String {
+    let scheme = match question.is_secured {
+        true => "https",
+        false => "http",
+    };
+    let client = match from.peer {
+        UNKNOWN => format!("{UNKNOWN} (unknown)"),
+        address => Shown(address).to_string(),
+    };
+    let hops: Vec<String> = from.hops.iter().map(|hop| Shown(*hop).to_string()).collect();
+    match hops.is_empty() {
+        true => format!("{client} over {scheme}, as it says itself (trusted)"),
+        false => format!("{client} over {scheme}, through {} (trusted)", hops.join(", ")),
     }
 }
 
@@ -953,6 +980,80 @@ mod tests {
         }
         assert_eq!(explained(&server, "GET", "/", true).status, Some(200));
         assert_eq!(explained(&server, "GET", "/dir/", true).status, Some(403));
+    }
+
+    #[test]
+    fn a_trusted_peer_names_the_client_and_its_scheme() {
+        let server = server(
+            "https-redirect = 8443\ntrusted = '192.0.2.0/24'\n\
+             [[access]]\npath = '/dir/*'\nallow = '203.0.113.0/24'\n\
+             [[limit]]\nrate = 5\nexcept = '203.0.113.0/24'\n",
+        );
+        let secured = "X-Forwarded-Proto: https";
+        for (peer, lines, status, client) in [
+            ("192.0.2.7", &[][..], 308, None),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: 203.0.113.9"],
+                308,
+                Some("203.0.113.9 over http, through 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: 203.0.113.9, 192.0.2.8", secured],
+                200,
+                Some("203.0.113.9 over https, through 192.0.2.8, 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: 198.51.100.1", secured],
+                403,
+                Some("198.51.100.1 over https, through 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: x", secured],
+                403,
+                Some("0.0.0.0 (unknown) over https, through 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &[secured],
+                403,
+                Some("192.0.2.7 over https, as it says itself (trusted)"),
+            ),
+            (
+                "198.51.100.7",
+                &["X-Forwarded-For: 203.0.113.9", secured],
+                308,
+                None,
+            ),
+        ] {
+            let fields: Vec<FieldLine> = lines.iter().map(|line| line.parse().unwrap()).collect();
+            let question = Question {
+                method: "GET",
+                host: "a.test",
+                target: "/dir/",
+                is_secured: false,
+                peer: peer.parse().unwrap(),
+                fields: &fields,
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            let text = |subject: &str| {
+                let step = found.steps.iter().find(|step| step.subject == subject);
+                step.map(|step| step.text.as_str())
+            };
+            assert_eq!(found.status, Some(status), "{peer} {lines:?}: {found:?}");
+            assert_eq!(text("client"), client, "{peer} {lines:?}");
+            let is_limited = !client.is_some_and(|client| client.starts_with("203.0.113.9 "));
+            let limit = text("limit").unwrap();
+            assert_eq!(
+                limit.contains("each client"),
+                is_limited,
+                "{peer} {lines:?}: {limit}"
+            );
+        }
     }
 
     #[test]
