@@ -149,6 +149,15 @@ from = "/plain"
 to = "/a.txt"
 if = "scheme http"
 
+[[header-rule]]
+header = ["X-Always: 1"]
+always = true
+
+[[header-rule]]
+if = "scheme https"
+header = ["X-Https: 1"]
+always = true
+
 [[proxy]]
 path = "/api/*"
 upstreams = ["UPSTREAM"]
@@ -215,6 +224,13 @@ fn clients_behind_proxies_are_those_that_a_server_finds() {
                         let source = told["source"].as_str().expect("a source");
                         assert!(source.starts_with("proxy, rule 1 "), "{told}");
                     }
+                }
+                for name in ["X-Always", "X-Https"] {
+                    let line = format!("{name}: 1");
+                    let mut lines = told["fields"].as_array().expect("field lines").iter();
+                    let is_told = lines.any(|told| told == line.as_str());
+                    let is_served = served.field(name).is_some();
+                    assert_eq!(is_told, is_served, "{path} {trust} {fields:?}: {name}: {told}");
                 }
                 statuses.insert(served.status);
             }

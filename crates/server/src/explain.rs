@@ -16,7 +16,7 @@ use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
 use crate::proxy::cache::Cached;
 use crate::proxy::head::asks_for_websocket;
 use crate::proxy::{Found, Route};
-use crate::service::Server;
+use crate::service::{Server, State};
 use crate::site::Lookup;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
@@ -55,7 +55,8 @@ pub struct Explanation {
     pub status: Option<u16>,
     /// Where the answer comes from, in words.
     pub source: String,
-    /// Field lines of the answer that depend on the configuration, as `Name: value`.
+    /// Field lines of the answer that depend on the configuration, as `Name: value`. If an upstream decides the answer: those
+    /// that rules add.
     pub fields: Vec<String>,
 }
 
@@ -152,6 +153,8 @@ fn explain(
     }
     let handled = state.handlers.of(head).is_some();
     let is_redirected = state.https_port.is_some() && !question.is_secured;
+    // Of answers that are no files.
+    let is_always = |rule: &HeaderRule| rule.always && !handled && rule.path.matches(&spelled);
     if state.handlers.is_rate_limited(head) {
         limits(config, (&spelled, facts), question.peer, &mut say);
     }
@@ -160,6 +163,7 @@ fn explain(
         && let Some(rule) = cors(config, (&spelled, facts), &mut say)
         && state.field_rules.answers(site, facts)
     {
+        header_rules(config, facts, is_always, &mut say);
         let (status, fields) = answer(cx, head, question, now).unzip();
         return Explanation {
             steps,
@@ -190,33 +194,17 @@ fn explain(
         say("access", format!("rule {} for `{}`", at + 1, rule.path));
     }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
+    // Whether a password, which is not checked here, or another server decides.
+    let is_undecided = is_ruled && !is_redirected && matches!(verdict, Verdict::Check(_));
     if is_ruled && !is_redirected {
-        let (text, stops) = match verdict {
+        let (text, stops) = match &verdict {
             Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
             Verdict::Refused(status) => {
                 let text = format!("{} is not admitted: {}", Shown(question.peer), status.as_u16());
                 (text, true)
             }
-            Verdict::Check(Check::Asked(question, _)) => {
-                let text = format!("{} decides (auth)", question.url());
-                say("access", text.clone());
-                return Explanation {
-                    steps,
-                    status: None,
-                    source: format!("access, {text}"),
-                    fields: Vec::new(),
-                };
-            }
-            Verdict::Check(Check::Password(_)) => {
-                let text = "the password in Authorization decides".to_owned();
-                say("access", text.clone());
-                return Explanation {
-                    steps,
-                    status: None,
-                    source: format!("access, {text}"),
-                    fields: Vec::new(),
-                };
-            }
+            Verdict::Check(Check::Asked(asked, _)) => (format!("{} decides (auth)", asked.url()), true),
+            Verdict::Check(Check::Password(_)) => ("the password in Authorization decides".to_owned(), true),
             Verdict::Answered(_) | Verdict::Unanswered(_) => {
                 ("the server of `auth` cannot be asked".to_owned(), true)
             }
@@ -228,10 +216,13 @@ fn explain(
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),
         };
-        say("access", text);
         if stops {
-            source = Some("the access rule".to_owned());
+            source = Some(match is_undecided {
+                true => format!("access, {text}"),
+                false => "the access rule".to_owned(),
+            });
         }
+        say("access", text);
     }
     if is_redirected && (is_ruled || !handled) {
         say("https-redirect", "requests in cleartext go to https".to_owned());
@@ -249,15 +240,17 @@ fn explain(
         say("replay", recorded.explain(head, question.is_secured));
         source.get_or_insert_with(|| "the recording".to_owned());
     }
+    // Whether an upstream gets the request if it has a route, at least if the client proves to be admitted.
+    let is_passable = !handled && (source.is_none() || is_undecided);
     if let Some(text) = &storing
-        && source.is_none()
-        && !handled
+        && is_passable
     {
+        header_rules(config, facts, is_always, &mut say);
         return Explanation {
             steps,
             status: None,
-            source: format!("uploads, {text}"),
-            fields: Vec::new(),
+            source: source.unwrap_or_else(|| format!("uploads, {text}")),
+            fields: ruled(&state, site, facts),
         };
     }
     let covers = |at: usize| config.proxy[at].covers(&spelled);
@@ -277,21 +270,19 @@ fn explain(
             true => say("proxy", text.clone()),
             false => say("proxy", format!("{text}, if there is no file")),
         }
-        if source.is_none()
-            && !handled
-            && let Some(found) = &found
-        {
+        if is_passable && let Some(found) = &found {
             let is_personal = state.gates.guarded(site, facts).is_personal;
             for text in cache(&found.route, head, is_personal, from.is_secured, (wall, now)) {
                 say("cache", text);
             }
         }
-        if source.is_none() && !handled && is_passed {
+        if is_passable && is_passed {
+            header_rules(config, facts, is_always, &mut say);
             return Explanation {
                 steps,
                 status: None,
-                source: format!("proxy, {text}"),
-                fields: Vec::new(),
+                source: source.unwrap_or_else(|| format!("proxy, {text}")),
+                fields: ruled(&state, site, facts),
             };
         }
     }
@@ -351,12 +342,21 @@ fn explain(
             format!("`{}`: files in `{}`", mount.path, mount.folder().display()),
         );
     }
-    let Some((status, fields)) = answer(cx, head, question, now) else {
+    let answered = match is_undecided {
+        true => None,
+        false => answer(cx, head, question, now),
+    };
+    let Some((status, fields)) = answered else {
+        header_rules(config, facts, is_always, &mut say);
         return Explanation {
             steps,
             status: None,
-            source: format!("proxy, {}", passing.unwrap_or_default()),
-            fields: Vec::new(),
+            source: source.unwrap_or_else(|| format!("proxy, {}", passing.unwrap_or_default())),
+            // A file may have other lines than a refusal.
+            fields: match is_undecided {
+                true => Vec::new(),
+                false => ruled(&state, site, facts),
+            },
         };
     };
     let has_content = source.is_none() && !handled && matches!(status, 200 | 206 | 304);
@@ -369,27 +369,9 @@ fn explain(
     let sent = found.as_ref().or(fallback.as_ref()).filter(|_| has_content);
     let is_for = |rule: &HeaderRule| match sent {
         Some(looked_up) => looked_up.has(rule, &spelled),
-        None => rule.always && !handled && rule.path.matches(&spelled),
+        None => is_always(rule),
     };
-    {
-        let rules = config.header_rule.iter().enumerate();
-        for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
-            if !rule.conditions.is_empty() {
-                say(
-                    "if",
-                    decided("header-rule", at, &rule.path, &rule.conditions, facts),
-                );
-            }
-            if !rule.conditions.hold(facts) {
-                continue;
-            }
-            let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
-            say(
-                "header-rule",
-                format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
-            );
-        }
-    }
+    header_rules(config, facts, is_for, &mut say);
     let source = source.unwrap_or_else(|| match (&found, status) {
         _ if handled && status != 404 => "the server itself".to_owned(),
         (_, 301) if tries.is_some_and(|(_, rule)| rule.trailing_slash != TrailingSlash::Keep) => {
@@ -514,6 +496,32 @@ fn cors(
         format!("{name} for `{}`: pages of {}", rule.path, origins.join(", ")),
     );
     Some(name)
+}
+
+/// Says which header rules apply, of those that are for an answer.
+fn header_rules(
+    config: &Config,
+    facts: Facts<'_, '_, '_>,
+    is_for: impl Fn(&HeaderRule) -> bool,
+    say: &mut impl FnMut(&'static str, String),
+) {
+    let rules = config.header_rule.iter().enumerate();
+    for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
+        if !rule.conditions.is_empty() {
+            say(
+                "if",
+                decided("header-rule", at, &rule.path, &rule.conditions, facts),
+            );
+        }
+        if !rule.conditions.hold(facts) {
+            continue;
+        }
+        let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
+        say(
+            "header-rule",
+            format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
+        );
+    }
 }
 
 /// The site of a request, in words.
@@ -676,6 +684,17 @@ fn cache(
     }
 }
 
+/// Field lines that rules add to the answer of an upstream.
+fn ruled(state: &State, site: usize, facts: Facts<'_, '_, '_>) -> Vec<String> {
+    shown(state.ruled(site, facts).list().text())
+}
+
+/// Field lines as text.
+fn shown(lines: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(lines);
+    text.lines().map(str::to_owned).collect()
+}
+
 /// Status and field lines of the answer; `None`: an upstream answers.
 fn answer(
     cx: &mut Cx,
@@ -701,9 +720,7 @@ fn answer(
                     Head::Composed(lines) => lines,
                 };
                 let text = [lines.text(), answer.more.text()].concat();
-                let text = String::from_utf8_lossy(&text);
-                let fields = text.lines().map(str::to_owned).collect();
-                return Some((answer.status.as_u16(), fields));
+                return Some((answer.status.as_u16(), shown(&text)));
             }
             Next::Wait(work, _) => work,
             Next::Pass(_) => return None,
@@ -906,6 +923,91 @@ mod tests {
             assert_eq!(named.join("; "), lines, "{target}: {found:?}");
             assert_eq!(sent.join("; "), lines, "{target}: {found:?}");
         }
+    }
+
+    #[test]
+    fn rules_for_answers_of_every_kind_are_named_whoever_answers() {
+        let server = server(
+            "[[header-rule]]\npath = '/api/*'\nheader = ['R-Always: 1']\nalways = true\n\
+             [[header-rule]]\nheader = ['R-File: 1']\n\
+             [[header-rule]]\nheader = ['R-If: 1']\nalways = true\nif = 'method GET'\n\
+             [[access]]\npath = '/api/asked/*'\nauth = 'http://127.0.0.1:1/'\n\
+             [[access]]\npath = '/asked/*'\nauth = 'http://127.0.0.1:1/'\n\
+             [[cors]]\npath = '/api/*'\norigins = ['https://a.test']\n\
+             [[redirect]]\nfrom = '/api/*'\nto = '/'\n\
+             [[redirect]]\nfrom = '/asked/old'\nto = '/'\n\
+             [[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n\
+             [[proxy]]\npath = '/mixed/*'\nwhen = 'missing'\nupstreams = ['http://127.0.0.1:1']\n",
+        );
+        for (method, target, status, source, subjects, lines) in [
+            (
+                "GET",
+                "/api/x",
+                None,
+                "proxy, rule 1",
+                "host cors proxy cache header-rule if header-rule",
+                "R-Always: 1; R-If: 1",
+            ),
+            (
+                "POST",
+                "/api/x",
+                None,
+                "proxy, rule 1",
+                "host cors proxy cache header-rule if",
+                "R-Always: 1",
+            ),
+            (
+                "GET",
+                "/mixed/x",
+                None,
+                "proxy, rule 2",
+                "host proxy cache if header-rule",
+                "R-If: 1",
+            ),
+            (
+                "GET",
+                "/api/asked/x",
+                None,
+                "decides (auth)",
+                "host cors access access proxy cache header-rule if header-rule",
+                "R-Always: 1; R-If: 1",
+            ),
+            // The lines of an admitted client's file are not known.
+            (
+                "GET",
+                "/asked/old",
+                None,
+                "decides (auth)",
+                "host access access redirect if header-rule",
+                "",
+            ),
+        ] {
+            let found = explained(&server, method, target, false);
+            let said: Vec<&str> = found.steps.iter().map(|step| step.subject).collect();
+            assert_eq!(said.join(" "), subjects, "{target}: {found:?}");
+            assert_eq!(found.status, status, "{target}: {found:?}");
+            assert!(found.source.contains(source), "{target}: {found:?}");
+            let added = found.fields.iter().filter(|line| line.starts_with("R-"));
+            let added: Vec<&str> = added.map(String::as_str).collect();
+            assert_eq!(added.join("; "), lines, "{target}: {found:?}");
+            let varies = found.fields.iter().any(|line| line == "Vary: Origin");
+            assert_eq!(varies, target.starts_with("/api/"), "{target}: {found:?}");
+        }
+        let preflight = ["Origin: https://a.test", "Access-Control-Request-Method: GET"];
+        let preflight = preflight.map(|line| line.parse::<FieldLine>().unwrap());
+        let question = Question {
+            method: "OPTIONS",
+            host: "a.test",
+            target: "/api/x",
+            is_secured: false,
+            peer: "192.0.2.7".parse().unwrap(),
+            fields: &preflight,
+        };
+        let wall = UnixTime::from_secs(1_000_000_000);
+        let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+        let said: Vec<&str> = found.steps.iter().map(|step| step.subject).collect();
+        assert_eq!(said, ["host", "cors", "header-rule", "if"], "{found:?}");
+        assert!(found.fields.iter().any(|line| line == "R-Always: 1"), "{found:?}");
     }
 
     #[test]
