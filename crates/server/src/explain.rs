@@ -5,10 +5,11 @@
 //! connection, and it passes nothing to upstreams.
 
 use crate::access::{Check, Sender, Verdict};
-use crate::checked::Known;
+use crate::checked::{Assumed, Known};
 use crate::client_address::{From, Shown, UNKNOWN};
 use crate::config::{
-    Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, TrailingSlash, spelling,
+    Access, Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, Satisfy, TrailingSlash,
+    spelling,
 };
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry, Missing};
@@ -42,6 +43,9 @@ pub struct Question<'q> {
     pub is_secured: bool,
     /// Address of the peer. If it is trusted, the fields may name another client.
     pub peer: IpAddr,
+    /// Whether to assume that the client has the certificate and the password that access rules ask for, and that other
+    /// servers admit it.
+    pub is_admitted: bool,
     /// Field lines besides `Host`. Without `Accept`, the request accepts HTML as browsers do.
     pub fields: &'q [FieldLine],
 }
@@ -164,7 +168,7 @@ fn explain(
         && state.field_rules.answers(site, facts)
     {
         header_rules(config, facts, is_always, &mut say);
-        let (status, fields) = answer(cx, head, question, now).unzip();
+        let (status, fields) = answer(cx, head, question, Known::default(), now).unzip();
         return Explanation {
             steps,
             status,
@@ -185,7 +189,14 @@ fn explain(
         id: None,
         trace: None,
     };
-    let verdict = state.gates.verdict(site, head, sender, &Known::default());
+    let known = match question.is_admitted {
+        true => Known::assuming(Assumed {
+            // As in sessions, the certificate of a trusted peer says nothing about its clients.
+            has_certificate: received.is_secured && !state.trusted.includes(received.peer),
+        }),
+        false => Known::default(),
+    };
+    let verdict = state.gates.verdict(site, head, sender, &known);
     let covering = state.gates.covering(site, facts);
     for (at, rule) in state.gates.conditional(site, head) {
         say("if", decided("access", at, &rule.path, &rule.conditions, facts));
@@ -198,7 +209,7 @@ fn explain(
     let is_undecided = is_ruled && !is_redirected && matches!(verdict, Verdict::Check(_));
     if is_ruled && !is_redirected {
         let (text, stops) = match &verdict {
-            Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
+            Verdict::Open(_) => (admitted(&covering, question), false),
             Verdict::Refused(status) => {
                 let text = format!("{} is not admitted: {}", Shown(question.peer), status.as_u16());
                 (text, true)
@@ -208,6 +219,11 @@ fn explain(
             Verdict::Answered(_) | Verdict::Unanswered(_) => {
                 ("the server of `auth` cannot be asked".to_owned(), true)
             }
+            Verdict::Uncertified if question.is_admitted => (
+                "a client certificate is needed, which requests in cleartext or of trusted peers do not have: 403"
+                    .to_owned(),
+                true,
+            ),
             Verdict::Uncertified => (
                 "a client certificate is needed, and explained requests have none: 403".to_owned(),
                 true,
@@ -344,7 +360,7 @@ fn explain(
     }
     let answered = match is_undecided {
         true => None,
-        false => answer(cx, head, question, now),
+        false => answer(cx, head, question, known, now),
     };
     let Some((status, fields)) = answered else {
         header_rules(config, facts, is_always, &mut say);
@@ -419,6 +435,34 @@ fn client(from: &From, question: &Question<'_>) -> String {
     match hops.is_empty() {
         true => format!("{client} over {scheme}, as it says itself (trusted)"),
         false => format!("{client} over {scheme}, through {} (trusted)", hops.join(", ")),
+    }
+}
+
+/// Says that the access rules which cover a request admit its client, and what that assumes.
+fn admitted(covering: &[(usize, &Access)], question: &Question<'_>) -> String {
+    let client = question.peer.to_canonical();
+    let needs_more =
+        |rule: &Access| question.is_admitted && !(rule.satisfy == Satisfy::Any && rule.admits(client));
+    let mut assumed: Vec<String> = Vec::new();
+    for (_, rule) in covering.iter().filter(|(_, rule)| needs_more(rule)) {
+        let certificate = rule.certificate.is_needed();
+        let password = rule.htpasswd.as_ref();
+        let server = rule.auth.as_ref();
+        let needed = [
+            certificate.then(|| "a client certificate".to_owned()),
+            password.map(|file| format!("a password of `{}`", file.display())),
+            server.map(|url| format!("the consent of {url} (auth)")),
+        ];
+        for one in needed.into_iter().flatten() {
+            if !assumed.contains(&one) {
+                assumed.push(one);
+            }
+        }
+    }
+    let client = Shown(question.peer);
+    match assumed.is_empty() {
+        true => format!("{client} is admitted"),
+        false => format!("{client} is admitted, assuming {}", assumed.join(", ")),
     }
 }
 
@@ -700,13 +744,14 @@ fn answer(
     cx: &mut Cx,
     head: &RequestHead<'_, '_>,
     question: &Question<'_>,
+    known: Known,
     now: Instant,
 ) -> Option<(u16, Vec<String>)> {
     let way = Way {
         is_secured: question.is_secured,
         is_admin: false,
     };
-    let mut exchange = Exchange::new(question.peer, way, now);
+    let mut exchange = Exchange::new(question.peer, way, now).knowing(known);
     let mut entry: Option<Arc<Entry>> = None;
     loop {
         let (scope, _) = cx.split();
@@ -759,6 +804,7 @@ mod tests {
             target,
             is_secured,
             peer: "192.0.2.7".parse().unwrap(),
+            is_admitted: false,
             fields: &[],
         };
         server
@@ -1001,6 +1047,7 @@ mod tests {
             target: "/api/x",
             is_secured: false,
             peer: "192.0.2.7".parse().unwrap(),
+            is_admitted: false,
             fields: &preflight,
         };
         let wall = UnixTime::from_secs(1_000_000_000);
@@ -1008,6 +1055,120 @@ mod tests {
         let said: Vec<&str> = found.steps.iter().map(|step| step.subject).collect();
         assert_eq!(said, ["host", "cors", "header-rule", "if"], "{found:?}");
         assert!(found.fields.iter().any(|line| line == "R-Always: 1"), "{found:?}");
+    }
+
+    #[test]
+    fn an_admitted_client_gets_what_is_behind_the_checks() {
+        let server = server(
+            "https-redirect = 8443\ntrusted = '10.0.0.0/8'\ntls-cert = 'a'\ntls-key = 'a'\n\
+             [[access]]\npath = '/dir/*'\nauth = 'http://127.0.0.1:1/v'\n\
+             [[access]]\npath = '/digits.bin'\ncertificate = true\nallow = '192.0.2.0/24'\n\
+             [[access]]\npath = '/none/*'\ncertificate = 'Ann'\nauth = 'http://127.0.0.1:1/v'\n\
+             [[access]]\npath = '/any/*'\nauth = 'http://127.0.0.1:1/v'\nallow = '192.0.2.0/24'\nsatisfy = 'any'\n\
+             [[access]]\npath = '/api/*'\nauth = 'http://127.0.0.1:1/v'\n\
+             [[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n",
+        );
+        let near = "192.0.2.7";
+        let far = "198.51.100.7";
+        let consent = "the consent of http://127.0.0.1:1/v (auth)";
+        let none = "a client certificate is needed, which requests in cleartext or of trusted peers do not have: 403";
+        for (target, peer, status, source, text) in [
+            (
+                "/dir/",
+                near,
+                Some(200),
+                "the file `/dir/index.html`",
+                format!("{near} is admitted, assuming {consent}"),
+            ),
+            (
+                "/digits.bin",
+                near,
+                Some(200),
+                "the file `/digits.bin`",
+                format!("{near} is admitted, assuming a client certificate"),
+            ),
+            (
+                "/digits.bin",
+                far,
+                Some(403),
+                "the access rule",
+                format!("{far} is not admitted: 403"),
+            ),
+            (
+                "/none/x",
+                far,
+                Some(404),
+                "no file",
+                format!("{far} is admitted, assuming a client certificate, {consent}"),
+            ),
+            // A client of a trusted proxy has none.
+            (
+                "/none/x",
+                "10.0.0.1",
+                Some(403),
+                "the access rule",
+                none.to_owned(),
+            ),
+            (
+                "/any/x",
+                near,
+                Some(404),
+                "no file",
+                format!("{near} is admitted"),
+            ),
+            (
+                "/any/x",
+                far,
+                Some(404),
+                "no file",
+                format!("{far} is admitted, assuming {consent}"),
+            ),
+            (
+                "/api/x",
+                far,
+                None,
+                "proxy, rule 1",
+                format!("{far} is admitted, assuming {consent}"),
+            ),
+        ] {
+            let question = Question {
+                method: "GET",
+                host: "a.test",
+                target,
+                is_secured: true,
+                peer: peer.parse().unwrap(),
+                is_admitted: true,
+                fields: &[],
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            assert_eq!(found.status, status, "{target} {peer}: {found:?}");
+            assert!(found.source.contains(source), "{target} {peer}: {found:?}");
+            let access = found.steps.iter().filter(|step| step.subject == "access");
+            assert_eq!(access.last().unwrap().text, text, "{target} {peer}");
+            // The redirect comes first.
+            let question = Question {
+                is_secured: false,
+                ..question
+            };
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            assert_eq!(found.status, Some(308), "{target} {peer}: {found:?}");
+        }
+        let server = self::server("[[access]]\ncertificate = true\n");
+        for (is_secured, status) in [(true, 200), (false, 403)] {
+            let question = Question {
+                method: "GET",
+                host: "a.test",
+                target: "/",
+                is_secured,
+                peer: near.parse().unwrap(),
+                is_admitted: true,
+                fields: &[],
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            assert_eq!(found.status, Some(status), "{found:?}");
+        }
     }
 
     #[test]
@@ -1030,6 +1191,7 @@ mod tests {
                 target,
                 is_secured: false,
                 peer: "192.0.2.7".parse().unwrap(),
+                is_admitted: false,
                 fields,
             };
             let wall = UnixTime::from_secs(1_000_000_000);
@@ -1138,6 +1300,7 @@ mod tests {
                 target: "/dir/",
                 is_secured: false,
                 peer: peer.parse().unwrap(),
+                is_admitted: false,
                 fields: &fields,
             };
             let wall = UnixTime::from_secs(1_000_000_000);
@@ -1167,6 +1330,7 @@ mod tests {
             target: "/a b",
             is_secured: false,
             peer: "::1".parse().unwrap(),
+            is_admitted: false,
             fields: &[],
         };
         let wall = UnixTime::from_secs(1_000_000_000);
