@@ -106,6 +106,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME: VALUE", requires = "explain", value_parser = FieldLine::of_request)]
     pub(crate) explain_field: Vec<FieldLine>,
 
+    /// Assumes that the client of --explain has the certificate and the password that access rules ask for, and that the
+    /// server of `auth` admits it: says what it gets then
+    #[arg(long, requires = "explain")]
+    pub(crate) explain_admitted: bool,
+
     /// Applies settings measured by `weir tune`; flags, environment, file and preset override them [default: none]
     #[arg(long, value_name = "FILE", env = "WEIR_PROFILE", help_heading = "Strategy")]
     profile: Option<PathBuf>,

@@ -9,7 +9,7 @@ use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
 use runtime::listen::UNIX_PEER;
-use server::config::{Config, FieldLine};
+use server::config::Config;
 use server::{Additions, Explanation, Interprocess, Question};
 use std::net::{IpAddr, Ipv4Addr};
 use url::Url;
@@ -42,7 +42,7 @@ pub(super) fn run(config: Config, text: &str, flags: &Flags, voice: &Voice) -> R
         ));
     }
     let explanation = server
-        .explain(&asked.question(&flags.explain_field), clock::now(), clock::wall())
+        .explain(&asked.question(flags), clock::now(), clock::wall())
         .map_err(|why| flags.blame("explain", why))?;
     if voice.json {
         let steps = explanation
@@ -131,14 +131,15 @@ impl Asked {
         })
     }
 
-    fn question<'q>(&'q self, fields: &'q [FieldLine]) -> Question<'q> {
+    fn question<'q>(&'q self, flags: &'q Flags) -> Question<'q> {
         Question {
             method: &self.method,
             host: &self.host,
             target: &self.target,
             is_secured: self.is_secured,
             peer: self.peer,
-            fields,
+            is_admitted: flags.explain_admitted,
+            fields: &flags.explain_field,
         }
     }
 }

@@ -274,24 +274,44 @@ fn a_certificate_counts_in_every_version_of_http() {
             assert_eq!(http3.got[&stream].status, wanted, "HTTP/3 {path}");
         }
     }
-    let explained = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["serve", "--tls-client-auth", "optional", "--tls-client-ca"])
-        .arg(&authority)
-        .arg("--tls-cert")
-        .arg(pairs.tree.join("a.pem"))
-        .arg("--tls-key")
-        .arg(pairs.tree.join("a.key"))
-        .arg("--config")
-        .arg(&config)
-        .args(["--explain", "GET https://a.test/any/a.txt"])
-        .output()
-        .expect("the binary");
-    let text = String::from_utf8_lossy(&explained.stdout);
-    assert!(
-        text.contains("a client certificate is needed") && text.contains("403, from the access rule"),
-        "{text}{}",
-        String::from_utf8_lossy(&explained.stderr)
-    );
+    for (more, wanted) in [
+        (
+            &[][..],
+            [
+                "a client certificate is needed, and explained requests have none",
+                "403, from the access rule",
+            ],
+        ),
+        (
+            &["--explain-admitted"],
+            [
+                "127.0.0.1 is admitted, assuming a client certificate",
+                "404, from no file",
+            ],
+        ),
+    ] {
+        let explained = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["serve", "--tls-client-auth", "optional", "--tls-client-ca"])
+            .arg(&authority)
+            .arg("--tls-cert")
+            .arg(pairs.tree.join("a.pem"))
+            .arg("--tls-key")
+            .arg(pairs.tree.join("a.key"))
+            .arg("--config")
+            .arg(&config)
+            .args(["--explain", "GET https://a.test/any/a.txt"])
+            .args(more)
+            .output()
+            .expect("the binary");
+        let text = String::from_utf8_lossy(&explained.stdout);
+        for words in wanted {
+            assert!(
+                text.contains(words),
+                "{words}: {text}{}",
+                String::from_utf8_lossy(&explained.stderr)
+            );
+        }
+    }
 }
 
 #[test]

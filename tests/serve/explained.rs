@@ -2,7 +2,9 @@
 
 use crate::serve::access::USERS;
 use crate::serve::process::{Launch, Strategy};
+use crate::serve::proxy::{HELLO, Upstream};
 use crate::serve::tree::Tree;
+use std::collections::BTreeSet;
 use std::process::Command;
 
 const CONFIG: &str = r#"
@@ -126,6 +128,219 @@ fn an_address_and_json_can_be_asked_for() {
     let (code, _, err) = explain(&tree, "GET far", &[]);
     assert_eq!(code, 2);
     assert!(err.contains("as in \"GET /old/page\""), "{err}");
+}
+
+/// `TRUST` stands for keys, and `UPSTREAM` for an address.
+const CHAINED: &str = r#"
+root = "site"
+live = "local"
+TRUST
+
+[[access]]
+path = "/near/*"
+allow = "192.0.2.0/24"
+
+[[access]]
+path = "/far/*"
+deny = "192.0.2.0/24"
+
+[[redirect]]
+from = "/plain"
+to = "/a.txt"
+if = "scheme http"
+
+[[header-rule]]
+header = ["X-Always: 1"]
+always = true
+
+[[header-rule]]
+if = "scheme https"
+header = ["X-Https: 1"]
+always = true
+
+[[proxy]]
+path = "/api/*"
+upstreams = ["UPSTREAM"]
+"#;
+
+/// An explanation as JSON.
+fn told(tree: &Tree, request: &str, fields: &[(&str, &str)], more: &[&str]) -> serde_json::Value {
+    let lines: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let mut all = vec!["--json"];
+    all.extend(lines.iter().flat_map(|line| ["--explain-field", line.as_str()]));
+    all.extend(more);
+    let (_, out, err) = explain(tree, request, &all);
+    out.lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find(|value| value["event"] == "explained")
+        .unwrap_or_else(|| panic!("{out}{err}"))
+}
+
+#[test]
+fn clients_behind_proxies_are_those_that_a_server_finds() {
+    let upstream = Upstream::answering(HELLO);
+    let tree = Tree::with(&[
+        ("site/a.txt", "a file"),
+        ("site/near/a.txt", "near"),
+        ("site/far/a.txt", "far"),
+    ]);
+    let mut statuses = BTreeSet::new();
+    for trust in [
+        "trusted = \"127.0.0.0/8\"",
+        "trusted = \"127.0.0.0/8\"\nhttps-redirect = 8443",
+        "trusted = \"127.0.0.0/8\"\ntrusted-field = \"Forwarded\"\nhttps-redirect = 8443",
+        "trusted = \"10.0.0.0/8\"\nhttps-redirect = 8443",
+    ] {
+        let config = CHAINED.replace("TRUST", trust).replace("UPSTREAM", &upstream.url);
+        let config = tree.write("weir.toml", config);
+        let server = Launch::new(Strategy::LOOPS)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .start();
+        let https = ("X-Forwarded-Proto", "https");
+        for fields in [
+            &[][..],
+            &[("X-Forwarded-For", "192.0.2.7")],
+            &[("X-Forwarded-For", "203.0.113.9"), https],
+            &[("X-Forwarded-For", "192.0.2.7, spoiled"), https],
+            &[https],
+            &[("Forwarded", "for=192.0.2.7;proto=https")],
+        ] {
+            for path in [
+                "/near/a.txt",
+                "/far/a.txt",
+                "/plain",
+                "/api/x",
+                "/.weir/live.json",
+            ] {
+                let served = server.connect().request("GET", path, fields);
+                let told = told(&tree, &format!("GET {path}"), fields, &[]);
+                match told["status"].as_u64() {
+                    Some(status) => {
+                        let served = u64::from(served.status);
+                        assert_eq!(status, served, "{path} {trust} {fields:?}: {told}");
+                    }
+                    None => {
+                        assert_eq!(served.text(), "hello", "{path} {trust} {fields:?}: {told}");
+                        let source = told["source"].as_str().expect("a source");
+                        assert!(source.starts_with("proxy, rule 1 "), "{told}");
+                    }
+                }
+                for name in ["X-Always", "X-Https"] {
+                    let line = format!("{name}: 1");
+                    let mut lines = told["fields"].as_array().expect("field lines").iter();
+                    let is_told = lines.any(|told| told == line.as_str());
+                    let is_served = served.field(name).is_some();
+                    assert_eq!(is_told, is_served, "{path} {trust} {fields:?}: {name}: {told}");
+                }
+                statuses.insert(served.status);
+            }
+        }
+    }
+    assert_eq!(Vec::from_iter(statuses), [200, 301, 308, 403, 404]);
+}
+
+/// `ASKED` and `UPSTREAM` stand for addresses.
+const GUARDED: &str = r#"
+root = "site"
+
+[[access]]
+path = "/admin/*"
+htpasswd = "users"
+
+[[access]]
+path = "/asked/*"
+auth = "ASKED/verify"
+
+[[access]]
+path = "/both/*"
+htpasswd = "users"
+auth = "ASKED/verify"
+
+[[access]]
+path = "/far/*"
+htpasswd = "users"
+allow = "192.0.2.0/24"
+
+[[access]]
+path = "/api/*"
+htpasswd = "users"
+
+[[header-rule]]
+header = ["X-Always: 1"]
+always = true
+
+[[proxy]]
+path = "/api/*"
+upstreams = ["UPSTREAM"]
+"#;
+
+#[test]
+fn an_admitted_client_gets_the_answer_of_a_server() {
+    let asked = Upstream::answering(b"HTTP/1.1 204 No Content\r\n\r\n");
+    let upstream = Upstream::answering(HELLO);
+    let config = GUARDED
+        .replace("ASKED", &asked.url)
+        .replace("UPSTREAM", &upstream.url);
+    let tree = Tree::with(&[
+        ("weir.toml", &config),
+        ("users", USERS),
+        ("site/admin/a.txt", "admin"),
+        ("site/admin/dir/a.txt", "admin"),
+        ("site/asked/a.txt", "asked"),
+    ]);
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .start();
+    let ann = [("Authorization", "Basic YW5uOnNlY3JldA==")];
+    for (path, status, source) in [
+        ("/admin/a.txt", 200, "the file `/admin/a.txt`"),
+        ("/admin/none", 404, "no file"),
+        ("/admin/dir", 301, "the directory"),
+        ("/asked/a.txt", 200, "the file `/asked/a.txt`"),
+        ("/both/none", 404, "no file"),
+        ("/far/a.txt", 403, "the access rule"),
+        ("/api/x", 200, "proxy, rule 1 for `/api/*`"),
+    ] {
+        let served = server.connect().request("GET", path, &ann);
+        assert_eq!(
+            (served.status, served.field("X-Always")),
+            (status, Some("1")),
+            "{path}"
+        );
+        let request = format!("GET {path}");
+        let checked = told(&tree, &request, &ann, &[]);
+        let admitted = told(&tree, &request, &ann, &["--explain-admitted"]);
+        if status == 403 {
+            assert_eq!(checked["status"], status, "{checked}");
+        } else {
+            assert!(checked["status"].is_null(), "{checked}");
+            assert!(checked["source"].to_string().contains("access, "), "{checked}");
+        }
+        match path {
+            "/api/x" => assert!(admitted["status"].is_null(), "{admitted}"),
+            _ => assert_eq!(admitted["status"], status, "{admitted}"),
+        }
+        assert!(admitted["source"].to_string().contains(source), "{admitted}");
+        for told in [checked, admitted] {
+            let mut steps = told["steps"].as_array().expect("steps").iter();
+            let is_named = steps.any(|step| step["text"] == "rule 1 for `/*`: X-Always: 1");
+            assert!(is_named, "{path}: {told}");
+        }
+    }
+    // Credentials are not needed for it.
+    let (code, out, _) = explain(&tree, "GET /both/none", &["--explain-admitted"]);
+    let assumed = format!("`, the consent of {}/verify (auth)", asked.url);
+    assert!(
+        out.contains("127.0.0.1 is admitted, assuming a password of `"),
+        "{out}"
+    );
+    assert!(out.contains(&assumed) && code == 1, "{out}");
+    assert_eq!(explain(&tree, "GET /admin/a.txt", &["--explain-admitted"]).0, 0);
+    let (_, out, _) = explain(&tree, "GET /admin/a.txt", &[]);
+    assert!(out.contains("401, from the access rule"), "{out}");
 }
 
 const CACHES: &str = r#"

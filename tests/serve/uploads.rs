@@ -655,6 +655,11 @@ fn an_explanation_names_the_rule() {
     assert!(explained(&[]).contains("a password is needed"));
     let password = ["--explain-field", "Authorization: Basic YW5uOnNlY3JldA=="];
     assert!(explained(&password).contains("the password in Authorization decides"));
+    let text = explained(&["--explain-admitted"]);
+    assert!(
+        text.contains("answer         from uploads, rule 1 for `/dav/`"),
+        "{text}"
+    );
     tree.write(
         "weir.toml",
         CONFIG.replace("htpasswd = \"users\"", "allow = \"127.0.0.1\""),

@@ -81,9 +81,31 @@ pub(crate) struct Known(Option<Box<Results>>);
 struct Results {
     is_wrong: bool,
     asked: Vec<(u64, Result<Arc<Answered>, Unanswered>)>,
+    assumed: Option<Assumed>,
+}
+
+/// A client that an explanation takes for admitted, without checks: its password is right, and other servers agree. Networks
+/// still count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assumed {
+    /// Whether it also has the certificate that a rule needs.
+    pub(crate) has_certificate: bool,
 }
 
 impl Known {
+    /// No results, but assumptions in their place. Only explanations may begin with this.
+    pub(crate) fn assuming(assumed: Assumed) -> Known {
+        Known(Some(Box::new(Results {
+            assumed: Some(assumed),
+            ..Results::default()
+        })))
+    }
+
+    /// What stands in place of results, if anything does.
+    pub(crate) fn assumed(&self) -> Option<Assumed> {
+        self.0.as_ref()?.assumed
+    }
+
     /// Adds a result.
     pub(crate) fn add(&mut self, checked: Checked) {
         let results = self.0.get_or_insert_default();

@@ -90,10 +90,11 @@ impl Trusted {
         }
     }
 
-    /// Whether the client of a request that `peer` sent in cleartext used https, as `peer` says.
+    /// Whether the client of a request that `peer` sent used https: to this server, because the request `is_secured`, or to
+    /// `peer`, because `peer` says so.
     #[inline]
-    pub(crate) fn says_https(&self, peer: IpAddr, head: &RequestHead<'_, '_>) -> bool {
-        self.includes(peer) && self.from(peer, false, head).is_secured
+    pub(crate) fn used_https(&self, peer: IpAddr, is_secured: bool, head: &RequestHead<'_, '_>) -> bool {
+        is_secured || (self.includes(peer) && self.from(peer, false, head).is_secured)
     }
 
     /// The client of a request that `peer` sent, encrypted if it `is_secured`, and the proxies between.
@@ -218,6 +219,8 @@ mod tests {
         let peer = peer.parse().unwrap();
         let from = trusted.from(peer, false, &head);
         assert_eq!(trusted.client(peer, &head), from.peer);
+        assert_eq!(trusted.used_https(peer, false, &head), from.is_secured);
+        assert!(trusted.used_https(peer, true, &head));
         from
     }
 

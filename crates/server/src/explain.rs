@@ -5,10 +5,11 @@
 //! connection, and it passes nothing to upstreams.
 
 use crate::access::{Check, Sender, Verdict};
-use crate::checked::Known;
-use crate::client_address::Shown;
+use crate::checked::{Assumed, Known};
+use crate::client_address::{From, Shown, UNKNOWN};
 use crate::config::{
-    Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, TrailingSlash, spelling,
+    Access, Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, Satisfy, TrailingSlash,
+    spelling,
 };
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry, Missing};
@@ -16,7 +17,7 @@ use crate::exchange::{Asked, Exchange, Head, Step as Next, Way};
 use crate::proxy::cache::Cached;
 use crate::proxy::head::asks_for_websocket;
 use crate::proxy::{Found, Route};
-use crate::service::Server;
+use crate::service::{Server, State};
 use crate::site::Lookup;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
@@ -40,8 +41,11 @@ pub struct Question<'q> {
     pub target: &'q str,
     /// Whether it comes over TLS.
     pub is_secured: bool,
-    /// Address of the client.
+    /// Address of the peer. If it is trusted, the fields may name another client.
     pub peer: IpAddr,
+    /// Whether to assume that the client has the certificate and the password that access rules ask for, and that other
+    /// servers admit it.
+    pub is_admitted: bool,
     /// Field lines besides `Host`. Without `Accept`, the request accepts HTML as browsers do.
     pub fields: &'q [FieldLine],
 }
@@ -55,7 +59,8 @@ pub struct Explanation {
     pub status: Option<u16>,
     /// Where the answer comes from, in words.
     pub source: String,
-    /// Field lines of the answer that depend on the configuration, as `Name: value`.
+    /// Field lines of the answer that depend on the configuration, as `Name: value`. If an upstream decides the answer: those
+    /// that rules add.
     pub fields: Vec<String>,
 }
 
@@ -111,10 +116,17 @@ impl Server {
 fn explain(
     cx: &mut Cx,
     head: &RequestHead<'_, '_>,
-    question: &Question<'_>,
+    received: &Question<'_>,
     (wall, now): (UnixTime, Instant),
 ) -> Explanation {
     let state = Arc::clone(&cx.state);
+    let from = state.trusted.from(received.peer, received.is_secured, head);
+    // From here on, the request of the client, as sessions see it.
+    let question = &Question {
+        peer: state.trusted.client(received.peer, head),
+        is_secured: state.trusted.used_https(received.peer, received.is_secured, head),
+        ..*received
+    };
     let site = state.hosts.index_of(head.authority());
     let config = &state.hosts.place(site).config;
     let facts = Facts {
@@ -135,6 +147,9 @@ fn explain(
         (None, Some(_)) => say("access-log", "no line".to_owned()),
         (None, None) => {}
     }
+    if !from.hops.is_empty() || question.is_secured != received.is_secured {
+        say("client", client(&from, question));
+    }
     let raw = head.target.path().unwrap_or(b"*");
     let spelled = spelling(raw).unwrap_or_default();
     if spelled != raw && !spelled.is_empty() {
@@ -142,6 +157,8 @@ fn explain(
     }
     let handled = state.handlers.of(head).is_some();
     let is_redirected = state.https_port.is_some() && !question.is_secured;
+    // Of answers that are no files.
+    let is_always = |rule: &HeaderRule| rule.always && !handled && rule.path.matches(&spelled);
     if state.handlers.is_rate_limited(head) {
         limits(config, (&spelled, facts), question.peer, &mut say);
     }
@@ -150,7 +167,8 @@ fn explain(
         && let Some(rule) = cors(config, (&spelled, facts), &mut say)
         && state.field_rules.answers(site, facts)
     {
-        let (status, fields) = answer(cx, head, question, now).unzip();
+        header_rules(config, facts, is_always, &mut say);
+        let (status, fields) = answer(cx, head, question, Known::default(), now).unzip();
         return Explanation {
             steps,
             status,
@@ -171,7 +189,14 @@ fn explain(
         id: None,
         trace: None,
     };
-    let verdict = state.gates.verdict(site, head, sender, &Known::default());
+    let known = match question.is_admitted {
+        true => Known::assuming(Assumed {
+            // As in sessions, the certificate of a trusted peer says nothing about its clients.
+            has_certificate: received.is_secured && !state.trusted.includes(received.peer),
+        }),
+        false => Known::default(),
+    };
+    let verdict = state.gates.verdict(site, head, sender, &known);
     let covering = state.gates.covering(site, facts);
     for (at, rule) in state.gates.conditional(site, head) {
         say("if", decided("access", at, &rule.path, &rule.conditions, facts));
@@ -180,36 +205,25 @@ fn explain(
         say("access", format!("rule {} for `{}`", at + 1, rule.path));
     }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
+    // Whether a password, which is not checked here, or another server decides.
+    let is_undecided = is_ruled && !is_redirected && matches!(verdict, Verdict::Check(_));
     if is_ruled && !is_redirected {
-        let (text, stops) = match verdict {
-            Verdict::Open(_) => (format!("{} is admitted", Shown(question.peer)), false),
+        let (text, stops) = match &verdict {
+            Verdict::Open(_) => (admitted(&covering, question), false),
             Verdict::Refused(status) => {
                 let text = format!("{} is not admitted: {}", Shown(question.peer), status.as_u16());
                 (text, true)
             }
-            Verdict::Check(Check::Asked(question, _)) => {
-                let text = format!("{} decides (auth)", question.url());
-                say("access", text.clone());
-                return Explanation {
-                    steps,
-                    status: None,
-                    source: format!("access, {text}"),
-                    fields: Vec::new(),
-                };
-            }
-            Verdict::Check(Check::Password(_)) => {
-                let text = "the password in Authorization decides".to_owned();
-                say("access", text.clone());
-                return Explanation {
-                    steps,
-                    status: None,
-                    source: format!("access, {text}"),
-                    fields: Vec::new(),
-                };
-            }
+            Verdict::Check(Check::Asked(asked, _)) => (format!("{} decides (auth)", asked.url()), true),
+            Verdict::Check(Check::Password(_)) => ("the password in Authorization decides".to_owned(), true),
             Verdict::Answered(_) | Verdict::Unanswered(_) => {
                 ("the server of `auth` cannot be asked".to_owned(), true)
             }
+            Verdict::Uncertified if question.is_admitted => (
+                "a client certificate is needed, which requests in cleartext or of trusted peers do not have: 403"
+                    .to_owned(),
+                true,
+            ),
             Verdict::Uncertified => (
                 "a client certificate is needed, and explained requests have none: 403".to_owned(),
                 true,
@@ -218,10 +232,13 @@ fn explain(
             Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
             Verdict::Malformed => ("the path is malformed".to_owned(), true),
         };
-        say("access", text);
         if stops {
-            source = Some("the access rule".to_owned());
+            source = Some(match is_undecided {
+                true => format!("access, {text}"),
+                false => "the access rule".to_owned(),
+            });
         }
+        say("access", text);
     }
     if is_redirected && (is_ruled || !handled) {
         say("https-redirect", "requests in cleartext go to https".to_owned());
@@ -239,15 +256,17 @@ fn explain(
         say("replay", recorded.explain(head, question.is_secured));
         source.get_or_insert_with(|| "the recording".to_owned());
     }
+    // Whether an upstream gets the request if it has a route, at least if the client proves to be admitted.
+    let is_passable = !handled && (source.is_none() || is_undecided);
     if let Some(text) = &storing
-        && source.is_none()
-        && !handled
+        && is_passable
     {
+        header_rules(config, facts, is_always, &mut say);
         return Explanation {
             steps,
             status: None,
-            source: format!("uploads, {text}"),
-            fields: Vec::new(),
+            source: source.unwrap_or_else(|| format!("uploads, {text}")),
+            fields: ruled(&state, site, facts),
         };
     }
     let covers = |at: usize| config.proxy[at].covers(&spelled);
@@ -267,21 +286,19 @@ fn explain(
             true => say("proxy", text.clone()),
             false => say("proxy", format!("{text}, if there is no file")),
         }
-        if source.is_none()
-            && !handled
-            && let Some(found) = &found
-        {
+        if is_passable && let Some(found) = &found {
             let is_personal = state.gates.guarded(site, facts).is_personal;
-            for text in cache(&found.route, head, is_personal, question.is_secured, (wall, now)) {
+            for text in cache(&found.route, head, is_personal, from.is_secured, (wall, now)) {
                 say("cache", text);
             }
         }
-        if source.is_none() && !handled && is_passed {
+        if is_passable && is_passed {
+            header_rules(config, facts, is_always, &mut say);
             return Explanation {
                 steps,
                 status: None,
-                source: format!("proxy, {text}"),
-                fields: Vec::new(),
+                source: source.unwrap_or_else(|| format!("proxy, {text}")),
+                fields: ruled(&state, site, facts),
             };
         }
     }
@@ -341,12 +358,21 @@ fn explain(
             format!("`{}`: files in `{}`", mount.path, mount.folder().display()),
         );
     }
-    let Some((status, fields)) = answer(cx, head, question, now) else {
+    let answered = match is_undecided {
+        true => None,
+        false => answer(cx, head, question, known, now),
+    };
+    let Some((status, fields)) = answered else {
+        header_rules(config, facts, is_always, &mut say);
         return Explanation {
             steps,
             status: None,
-            source: format!("proxy, {}", passing.unwrap_or_default()),
-            fields: Vec::new(),
+            source: source.unwrap_or_else(|| format!("proxy, {}", passing.unwrap_or_default())),
+            // A file may have other lines than a refusal.
+            fields: match is_undecided {
+                true => Vec::new(),
+                false => ruled(&state, site, facts),
+            },
         };
     };
     let has_content = source.is_none() && !handled && matches!(status, 200 | 206 | 304);
@@ -359,27 +385,9 @@ fn explain(
     let sent = found.as_ref().or(fallback.as_ref()).filter(|_| has_content);
     let is_for = |rule: &HeaderRule| match sent {
         Some(looked_up) => looked_up.has(rule, &spelled),
-        None => rule.always && !handled && rule.path.matches(&spelled),
+        None => is_always(rule),
     };
-    {
-        let rules = config.header_rule.iter().enumerate();
-        for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
-            if !rule.conditions.is_empty() {
-                say(
-                    "if",
-                    decided("header-rule", at, &rule.path, &rule.conditions, facts),
-                );
-            }
-            if !rule.conditions.hold(facts) {
-                continue;
-            }
-            let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
-            say(
-                "header-rule",
-                format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
-            );
-        }
-    }
+    header_rules(config, facts, is_for, &mut say);
     let source = source.unwrap_or_else(|| match (&found, status) {
         _ if handled && status != 404 => "the server itself".to_owned(),
         (_, 301) if tries.is_some_and(|(_, rule)| rule.trailing_slash != TrailingSlash::Keep) => {
@@ -410,6 +418,51 @@ fn explain(
         status: Some(status),
         source,
         fields,
+    }
+}
+
+/// The client that a trusted peer names, in words.
+fn client(from: &From, question: &Question<'_>) -> String {
+    let scheme = match question.is_secured {
+        true => "https",
+        false => "http",
+    };
+    let client = match from.peer {
+        UNKNOWN => format!("{UNKNOWN} (unknown)"),
+        address => Shown(address).to_string(),
+    };
+    let hops: Vec<String> = from.hops.iter().map(|hop| Shown(*hop).to_string()).collect();
+    match hops.is_empty() {
+        true => format!("{client} over {scheme}, as it says itself (trusted)"),
+        false => format!("{client} over {scheme}, through {} (trusted)", hops.join(", ")),
+    }
+}
+
+/// Says that the access rules which cover a request admit its client, and what that assumes.
+fn admitted(covering: &[(usize, &Access)], question: &Question<'_>) -> String {
+    let client = question.peer.to_canonical();
+    let needs_more =
+        |rule: &Access| question.is_admitted && !(rule.satisfy == Satisfy::Any && rule.admits(client));
+    let mut assumed: Vec<String> = Vec::new();
+    for (_, rule) in covering.iter().filter(|(_, rule)| needs_more(rule)) {
+        let certificate = rule.certificate.is_needed();
+        let password = rule.htpasswd.as_ref();
+        let server = rule.auth.as_ref();
+        let needed = [
+            certificate.then(|| "a client certificate".to_owned()),
+            password.map(|file| format!("a password of `{}`", file.display())),
+            server.map(|url| format!("the consent of {url} (auth)")),
+        ];
+        for one in needed.into_iter().flatten() {
+            if !assumed.contains(&one) {
+                assumed.push(one);
+            }
+        }
+    }
+    let client = Shown(question.peer);
+    match assumed.is_empty() {
+        true => format!("{client} is admitted"),
+        false => format!("{client} is admitted, assuming {}", assumed.join(", ")),
     }
 }
 
@@ -487,6 +540,32 @@ fn cors(
         format!("{name} for `{}`: pages of {}", rule.path, origins.join(", ")),
     );
     Some(name)
+}
+
+/// Says which header rules apply, of those that are for an answer.
+fn header_rules(
+    config: &Config,
+    facts: Facts<'_, '_, '_>,
+    is_for: impl Fn(&HeaderRule) -> bool,
+    say: &mut impl FnMut(&'static str, String),
+) {
+    let rules = config.header_rule.iter().enumerate();
+    for (at, rule) in rules.filter(|(_, rule)| is_for(rule)) {
+        if !rule.conditions.is_empty() {
+            say(
+                "if",
+                decided("header-rule", at, &rule.path, &rule.conditions, facts),
+            );
+        }
+        if !rule.conditions.hold(facts) {
+            continue;
+        }
+        let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
+        say(
+            "header-rule",
+            format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
+        );
+    }
 }
 
 /// The site of a request, in words.
@@ -649,18 +728,30 @@ fn cache(
     }
 }
 
+/// Field lines that rules add to the answer of an upstream.
+fn ruled(state: &State, site: usize, facts: Facts<'_, '_, '_>) -> Vec<String> {
+    shown(state.ruled(site, facts).list().text())
+}
+
+/// Field lines as text.
+fn shown(lines: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(lines);
+    text.lines().map(str::to_owned).collect()
+}
+
 /// Status and field lines of the answer; `None`: an upstream answers.
 fn answer(
     cx: &mut Cx,
     head: &RequestHead<'_, '_>,
     question: &Question<'_>,
+    known: Known,
     now: Instant,
 ) -> Option<(u16, Vec<String>)> {
     let way = Way {
         is_secured: question.is_secured,
         is_admin: false,
     };
-    let mut exchange = Exchange::new(question.peer, way, now);
+    let mut exchange = Exchange::new(question.peer, way, now).knowing(known);
     let mut entry: Option<Arc<Entry>> = None;
     loop {
         let (scope, _) = cx.split();
@@ -674,9 +765,7 @@ fn answer(
                     Head::Composed(lines) => lines,
                 };
                 let text = [lines.text(), answer.more.text()].concat();
-                let text = String::from_utf8_lossy(&text);
-                let fields = text.lines().map(str::to_owned).collect();
-                return Some((answer.status.as_u16(), fields));
+                return Some((answer.status.as_u16(), shown(&text)));
             }
             Next::Wait(work, _) => work,
             Next::Pass(_) => return None,
@@ -715,6 +804,7 @@ mod tests {
             target,
             is_secured,
             peer: "192.0.2.7".parse().unwrap(),
+            is_admitted: false,
             fields: &[],
         };
         server
@@ -882,6 +972,206 @@ mod tests {
     }
 
     #[test]
+    fn rules_for_answers_of_every_kind_are_named_whoever_answers() {
+        let server = server(
+            "[[header-rule]]\npath = '/api/*'\nheader = ['R-Always: 1']\nalways = true\n\
+             [[header-rule]]\nheader = ['R-File: 1']\n\
+             [[header-rule]]\nheader = ['R-If: 1']\nalways = true\nif = 'method GET'\n\
+             [[access]]\npath = '/api/asked/*'\nauth = 'http://127.0.0.1:1/'\n\
+             [[access]]\npath = '/asked/*'\nauth = 'http://127.0.0.1:1/'\n\
+             [[cors]]\npath = '/api/*'\norigins = ['https://a.test']\n\
+             [[redirect]]\nfrom = '/api/*'\nto = '/'\n\
+             [[redirect]]\nfrom = '/asked/old'\nto = '/'\n\
+             [[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n\
+             [[proxy]]\npath = '/mixed/*'\nwhen = 'missing'\nupstreams = ['http://127.0.0.1:1']\n",
+        );
+        for (method, target, status, source, subjects, lines) in [
+            (
+                "GET",
+                "/api/x",
+                None,
+                "proxy, rule 1",
+                "host cors proxy cache header-rule if header-rule",
+                "R-Always: 1; R-If: 1",
+            ),
+            (
+                "POST",
+                "/api/x",
+                None,
+                "proxy, rule 1",
+                "host cors proxy cache header-rule if",
+                "R-Always: 1",
+            ),
+            (
+                "GET",
+                "/mixed/x",
+                None,
+                "proxy, rule 2",
+                "host proxy cache if header-rule",
+                "R-If: 1",
+            ),
+            (
+                "GET",
+                "/api/asked/x",
+                None,
+                "decides (auth)",
+                "host cors access access proxy cache header-rule if header-rule",
+                "R-Always: 1; R-If: 1",
+            ),
+            // The lines of an admitted client's file are not known.
+            (
+                "GET",
+                "/asked/old",
+                None,
+                "decides (auth)",
+                "host access access redirect if header-rule",
+                "",
+            ),
+        ] {
+            let found = explained(&server, method, target, false);
+            let said: Vec<&str> = found.steps.iter().map(|step| step.subject).collect();
+            assert_eq!(said.join(" "), subjects, "{target}: {found:?}");
+            assert_eq!(found.status, status, "{target}: {found:?}");
+            assert!(found.source.contains(source), "{target}: {found:?}");
+            let added = found.fields.iter().filter(|line| line.starts_with("R-"));
+            let added: Vec<&str> = added.map(String::as_str).collect();
+            assert_eq!(added.join("; "), lines, "{target}: {found:?}");
+            let varies = found.fields.iter().any(|line| line == "Vary: Origin");
+            assert_eq!(varies, target.starts_with("/api/"), "{target}: {found:?}");
+        }
+        let preflight = ["Origin: https://a.test", "Access-Control-Request-Method: GET"];
+        let preflight = preflight.map(|line| line.parse::<FieldLine>().unwrap());
+        let question = Question {
+            method: "OPTIONS",
+            host: "a.test",
+            target: "/api/x",
+            is_secured: false,
+            peer: "192.0.2.7".parse().unwrap(),
+            is_admitted: false,
+            fields: &preflight,
+        };
+        let wall = UnixTime::from_secs(1_000_000_000);
+        let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+        let said: Vec<&str> = found.steps.iter().map(|step| step.subject).collect();
+        assert_eq!(said, ["host", "cors", "header-rule", "if"], "{found:?}");
+        assert!(found.fields.iter().any(|line| line == "R-Always: 1"), "{found:?}");
+    }
+
+    #[test]
+    fn an_admitted_client_gets_what_is_behind_the_checks() {
+        let server = server(
+            "https-redirect = 8443\ntrusted = '10.0.0.0/8'\ntls-cert = 'a'\ntls-key = 'a'\n\
+             [[access]]\npath = '/dir/*'\nauth = 'http://127.0.0.1:1/v'\n\
+             [[access]]\npath = '/digits.bin'\ncertificate = true\nallow = '192.0.2.0/24'\n\
+             [[access]]\npath = '/none/*'\ncertificate = 'Ann'\nauth = 'http://127.0.0.1:1/v'\n\
+             [[access]]\npath = '/any/*'\nauth = 'http://127.0.0.1:1/v'\nallow = '192.0.2.0/24'\nsatisfy = 'any'\n\
+             [[access]]\npath = '/api/*'\nauth = 'http://127.0.0.1:1/v'\n\
+             [[proxy]]\npath = '/api/*'\nupstreams = ['http://127.0.0.1:1']\n",
+        );
+        let near = "192.0.2.7";
+        let far = "198.51.100.7";
+        let consent = "the consent of http://127.0.0.1:1/v (auth)";
+        let none = "a client certificate is needed, which requests in cleartext or of trusted peers do not have: 403";
+        for (target, peer, status, source, text) in [
+            (
+                "/dir/",
+                near,
+                Some(200),
+                "the file `/dir/index.html`",
+                format!("{near} is admitted, assuming {consent}"),
+            ),
+            (
+                "/digits.bin",
+                near,
+                Some(200),
+                "the file `/digits.bin`",
+                format!("{near} is admitted, assuming a client certificate"),
+            ),
+            (
+                "/digits.bin",
+                far,
+                Some(403),
+                "the access rule",
+                format!("{far} is not admitted: 403"),
+            ),
+            (
+                "/none/x",
+                far,
+                Some(404),
+                "no file",
+                format!("{far} is admitted, assuming a client certificate, {consent}"),
+            ),
+            // A client of a trusted proxy has none.
+            (
+                "/none/x",
+                "10.0.0.1",
+                Some(403),
+                "the access rule",
+                none.to_owned(),
+            ),
+            (
+                "/any/x",
+                near,
+                Some(404),
+                "no file",
+                format!("{near} is admitted"),
+            ),
+            (
+                "/any/x",
+                far,
+                Some(404),
+                "no file",
+                format!("{far} is admitted, assuming {consent}"),
+            ),
+            (
+                "/api/x",
+                far,
+                None,
+                "proxy, rule 1",
+                format!("{far} is admitted, assuming {consent}"),
+            ),
+        ] {
+            let question = Question {
+                method: "GET",
+                host: "a.test",
+                target,
+                is_secured: true,
+                peer: peer.parse().unwrap(),
+                is_admitted: true,
+                fields: &[],
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            assert_eq!(found.status, status, "{target} {peer}: {found:?}");
+            assert!(found.source.contains(source), "{target} {peer}: {found:?}");
+            let access = found.steps.iter().filter(|step| step.subject == "access");
+            assert_eq!(access.last().unwrap().text, text, "{target} {peer}");
+            // The redirect comes first.
+            let question = Question {
+                is_secured: false,
+                ..question
+            };
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            assert_eq!(found.status, Some(308), "{target} {peer}: {found:?}");
+        }
+        let server = self::server("[[access]]\ncertificate = true\n");
+        for (is_secured, status) in [(true, 200), (false, 403)] {
+            let question = Question {
+                method: "GET",
+                host: "a.test",
+                target: "/",
+                is_secured,
+                peer: near.parse().unwrap(),
+                is_admitted: true,
+                fields: &[],
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            assert_eq!(found.status, Some(status), "{found:?}");
+        }
+    }
+
+    #[test]
     fn limits_and_permissions_for_other_origins_come_before_access_rules() {
         let server = server(
             "[[limit]]\npath = '/dir/*'\nrate = '30/m'\nif = 'method GET'\n\
@@ -901,6 +1191,7 @@ mod tests {
                 target,
                 is_secured: false,
                 peer: "192.0.2.7".parse().unwrap(),
+                is_admitted: false,
                 fields,
             };
             let wall = UnixTime::from_secs(1_000_000_000);
@@ -956,6 +1247,81 @@ mod tests {
     }
 
     #[test]
+    fn a_trusted_peer_names_the_client_and_its_scheme() {
+        let server = server(
+            "https-redirect = 8443\ntrusted = '192.0.2.0/24'\n\
+             [[access]]\npath = '/dir/*'\nallow = '203.0.113.0/24'\n\
+             [[limit]]\nrate = 5\nexcept = '203.0.113.0/24'\n",
+        );
+        let secured = "X-Forwarded-Proto: https";
+        for (peer, lines, status, client) in [
+            ("192.0.2.7", &[][..], 308, None),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: 203.0.113.9"],
+                308,
+                Some("203.0.113.9 over http, through 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: 203.0.113.9, 192.0.2.8", secured],
+                200,
+                Some("203.0.113.9 over https, through 192.0.2.8, 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: 198.51.100.1", secured],
+                403,
+                Some("198.51.100.1 over https, through 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &["X-Forwarded-For: x", secured],
+                403,
+                Some("0.0.0.0 (unknown) over https, through 192.0.2.7 (trusted)"),
+            ),
+            (
+                "192.0.2.7",
+                &[secured],
+                403,
+                Some("192.0.2.7 over https, as it says itself (trusted)"),
+            ),
+            (
+                "198.51.100.7",
+                &["X-Forwarded-For: 203.0.113.9", secured],
+                308,
+                None,
+            ),
+        ] {
+            let fields: Vec<FieldLine> = lines.iter().map(|line| line.parse().unwrap()).collect();
+            let question = Question {
+                method: "GET",
+                host: "a.test",
+                target: "/dir/",
+                is_secured: false,
+                peer: peer.parse().unwrap(),
+                is_admitted: false,
+                fields: &fields,
+            };
+            let wall = UnixTime::from_secs(1_000_000_000);
+            let found = server.explain(&question, Instant::ZERO, wall).unwrap();
+            let text = |subject: &str| {
+                let step = found.steps.iter().find(|step| step.subject == subject);
+                step.map(|step| step.text.as_str())
+            };
+            assert_eq!(found.status, Some(status), "{peer} {lines:?}: {found:?}");
+            assert_eq!(text("client"), client, "{peer} {lines:?}");
+            let is_limited = !client.is_some_and(|client| client.starts_with("203.0.113.9 "));
+            let limit = text("limit").unwrap();
+            assert_eq!(
+                limit.contains("each client"),
+                is_limited,
+                "{peer} {lines:?}: {limit}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_no_request_is_an_error() {
         let server = server("");
         let question = Question {
@@ -964,6 +1330,7 @@ mod tests {
             target: "/a b",
             is_secured: false,
             peer: "::1".parse().unwrap(),
+            is_admitted: false,
             fields: &[],
         };
         let wall = UnixTime::from_secs(1_000_000_000);

@@ -10,11 +10,11 @@ use crate::access::Gates;
 use crate::adapt::{Decision, Decisions, Knobs, Sample, Settings};
 use crate::client_address::Trusted;
 use crate::conditional::Conditional;
-use crate::config::{Config, LiveFor};
+use crate::config::{Config, Facts, LiveFor};
 use crate::connection_limit::Peers;
 use crate::control::Control;
 use crate::counters::{Board, Readings, Totals};
-use crate::field_rules::FieldRules;
+use crate::field_rules::{FieldRules, RuledLines};
 use crate::filter::{Filter, Filters};
 use crate::host_counts::{HostCounts, HostReport};
 use crate::hosts::{Hosts, MissingPage};
@@ -272,6 +272,19 @@ impl State {
     #[inline]
     pub(crate) fn passes(&self, is_admin: bool) -> bool {
         !self.proxies.is_empty() || (is_admin && self.admin.control.is_some())
+    }
+
+    /// Lines of rules for the response of an upstream to a request for the site at this index.
+    pub(crate) fn ruled(&self, site: usize, facts: Facts<'_, '_, '_>) -> RuledLines {
+        let lines = self.field_rules.passed(site, facts);
+        if self.conditional.is_empty() {
+            return lines;
+        }
+        let access = || self.gates.conditional(site, facts.head);
+        match self.conditional.of_request(site, facts, access) {
+            Some(dependence) => lines.depending(&dependence),
+            None => lines,
+        }
     }
 
     /// Begins what needs threads. A process calls this once it does not fork any more.

@@ -398,6 +398,7 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
                 "config",
                 "check",
                 "explain",
+                "explain-admitted",
                 "explain-field",
                 "help",
                 "version",

@@ -393,8 +393,14 @@ impl Gates {
                 (_, false, false) | (Satisfy::All, false, _) => return Verdict::Refused(access.refusal()),
                 (Satisfy::Any, false, true) | (Satisfy::All, true, true) => {}
             }
-            if !access.certificate.admits(sender.certificate) {
+            let assumed = known.assumed();
+            if !access.certificate.admits(sender.certificate)
+                && !assumed.is_some_and(|assumed| assumed.has_certificate)
+            {
                 return Verdict::Uncertified;
+            }
+            if assumed.is_some() {
+                continue;
             }
             if let Some((file, users)) = users {
                 let challenge = Verdict::Challenge(u16::try_from(at).unwrap_or(u16::MAX));

@@ -1,6 +1,7 @@
 //! Which requests the rules admit, in every spelling of a path.
 
 use super::*;
+use crate::checked::Assumed;
 use crate::service::handler::{Ask, Handler, Made};
 use crate::site::Source;
 use crate::{Additions, Interprocess, Question, Server};
@@ -339,6 +340,7 @@ fn answers_to_a_ca_are_exempt_and_files_beside_them_are_not() {
             target,
             is_secured: false,
             peer: NEAR.parse().unwrap(),
+            is_admitted: false,
             fields: &[],
         };
         let wall = UnixTime::from_secs(1_000_000_000);
@@ -388,6 +390,50 @@ fn a_certificate_is_needed_where_a_rule_says_so() {
     ] {
         let found = [None, Some("Ann"), Some("Bob")].map(|name| ask(path, peer, name));
         assert_eq!(found, [none, ann, bob], "{path} {peer}");
+    }
+}
+
+#[test]
+fn an_assumed_admission_stands_for_checks_and_not_for_networks() {
+    let world = world(
+        "[[access]]\npath = '/all/*'\ncertificate = 'Ann'\nauth = 'http://192.0.2.9:1/v'\nUSERS\n\
+         allow = '192.0.2.0/24'\n\
+         [[access]]\npath = '/any/*'\nallow = '192.0.2.0/24'\nsatisfy = 'any'\nUSERS\n\
+         [[access]]\npath = '/asked/*'\nauth = 'http://192.0.2.9:1/v'\n\
+         [[access]]\npath = '/nobody/*'\ndeny = 'all'\n",
+    );
+    let ask = |path: &str, peer: &str, has_certificate: bool| {
+        let head = request(path, &[]);
+        let sender = Sender {
+            peer: peer.parse().unwrap(),
+            is_secured: true,
+            certificate: None,
+            id: None,
+            trace: None,
+        };
+        let known = Known::assuming(Assumed { has_certificate });
+        match world.gates.verdict(0, &head, sender, &known) {
+            Verdict::Open(Admitted {
+                is_ruled: true,
+                user: None,
+                vouched: None,
+            }) => "open",
+            Verdict::Open(_) => "free",
+            Verdict::Refused(_) => "refused",
+            Verdict::Uncertified => "uncertified",
+            other => panic!("{other:?}"),
+        }
+    };
+    for (path, peer, [with, without]) in [
+        ("/", NEAR, ["free", "free"]),
+        ("/all/x", NEAR, ["open", "uncertified"]),
+        ("/all/x", FAR, ["refused", "refused"]),
+        ("/any/x", FAR, ["open", "open"]),
+        ("/asked/x", FAR, ["open", "open"]),
+        ("/nobody/x", NEAR, ["refused", "refused"]),
+    ] {
+        let found = [true, false].map(|has_certificate| ask(path, peer, has_certificate));
+        assert_eq!(found, [with, without], "{path} {peer}");
     }
 }
 

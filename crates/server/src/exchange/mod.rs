@@ -174,6 +174,11 @@ impl Exchange {
         Exchange { certificate, ..self }
     }
 
+    /// With this in place of what checks of the request will show.
+    pub(crate) fn knowing(self, known: Known) -> Exchange {
+        Exchange { known, ..self }
+    }
+
     /// With the part of the request in its trace.
     #[inline]
     pub(crate) fn traced(self, trace: Option<Arc<Trace>>) -> Exchange {

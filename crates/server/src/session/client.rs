@@ -105,8 +105,11 @@ impl Client {
     #[inline]
     pub(super) fn used_https(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> bool {
         match asked {
-            Asked::Request(head) if !self.is_secured() => cx.state.trusted.says_https(self.address, head),
-            _ => self.is_secured(),
+            Asked::Request(head) => {
+                let trusted = &cx.state.trusted;
+                trusted.used_https(self.address, self.is_secured(), head)
+            }
+            Asked::Input(_) => self.is_secured(),
         }
     }
 

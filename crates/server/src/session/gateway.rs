@@ -14,7 +14,6 @@ use crate::proxy::failed::Failed;
 use crate::proxy::forward::Forward;
 use crate::proxy::{End, Found, Route};
 use crate::request_id::{Nth, RequestId};
-use crate::service::State;
 use crate::service::admin::Command;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
@@ -89,26 +88,13 @@ pub(super) fn ruled(
 ) -> RuledLines {
     let lines = match client.is_admin() {
         true => RuledLines::NONE,
-        false => ruled_by_site(cx, client, head),
+        false => {
+            let site = cx.state.hosts.index_of(head.authority());
+            cx.state.ruled(site, client.facts(cx, head))
+        }
     };
     match id.filter(|_| cx.state.config.request_id_answer) {
         Some(id) => lines.identified(id),
-        None => lines,
-    }
-}
-
-fn ruled_by_site(cx: &Cx, client: &Client, head: &RequestHead<'_, '_>) -> RuledLines {
-    let site = cx.state.hosts.index_of(head.authority());
-    let facts = client.facts(cx, head);
-    let lines = cx.state.field_rules.passed(site, facts);
-    let State {
-        conditional, gates, ..
-    } = &*cx.state;
-    if conditional.is_empty() {
-        return lines;
-    }
-    match conditional.of_request(site, facts, || gates.conditional(site, head)) {
-        Some(dependence) => lines.depending(&dependence),
         None => lines,
     }
 }
