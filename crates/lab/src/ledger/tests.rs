@@ -468,6 +468,48 @@ fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
     }
 }
 
+/// Windows on this machine are those of its congestion control: they are shown, and need no cause.
+#[test]
+fn windows_of_this_machine_do_not_decide() {
+    let windows = |world: World, all_users: &[&str], ratio: f64| -> Vec<Number> {
+        let mut all = Vec::new();
+        for users in all_users {
+            for (mode, value) in [
+                ("http10", 10.0),
+                ("serial", 10.0 * ratio),
+                ("pipelined", 10.0 * ratio),
+            ] {
+                let labels = format!("users={users} mode={mode}");
+                all.push((world, "cwnd_average", labels, value));
+            }
+        }
+        all
+    };
+    for (then, wanted, cause) in [
+        (
+            1.2,
+            Verdict::NotReproduced,
+            "Simulated: Cause not tested: no counterfactual has been run",
+        ),
+        (2.0, Verdict::SimulatedOnly, ""),
+        // More than the document found by half of that.
+        (
+            4.5,
+            Verdict::NotReproduced,
+            "Simulated: Cause not tested: no counterfactual has been run",
+        ),
+    ] {
+        let numbers = [
+            windows(World::Measured, &["20", "40", "80"], 1.8),
+            windows(World::Simulated, &["40", "280", "520"], then),
+        ];
+        let entry = entry_with("barford", "bc-03", numbers.concat());
+        assert_eq!(entry.verdict, wanted, "{then}: {}", entry.reason);
+        assert_eq!(entry.views[&World::Measured].holds, Some(true));
+        assert_eq!(entry.cause, cause, "{}", entry.reason);
+    }
+}
+
 /// Apache itself stands beside its preset where a rule is about one server.
 #[test]
 fn apache_itself_decides_what_the_document_says_of_apache() {
