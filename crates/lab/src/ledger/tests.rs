@@ -365,7 +365,7 @@ fn jaws_is_ahead_under_heavy_load_and_enterprise_under_light_load() {
         (110.0, 30.0, Verdict::NotReproduced),
     ] {
         let of = |server: &str, clients: &str, value: f64| {
-            measured("mbit", format!("server={server} clients={clients}"), value)
+            measured("apart_mbit", format!("server={server} clients={clients}"), value)
         };
         let numbers = vec![
             of("jaws", "42", heavy),
