@@ -73,8 +73,9 @@ Examples:
   weir lab hosts --server jaws --list table-1 --clients 30 --set whole_lock=1 --json
 
 Without --server, prints every parameter with its source. Parameters marked recalled-unverified were
-not checked against a copy of their publication. None was fitted to a claim of the documents. The
-output is the same on every machine.
+not checked against a copy of their publication. All were chosen before the first run, except
+delayed_ack_ms of linux-2.0: it was changed afterwards, by document 000's Table 6. The output is
+the same on every machine.
 
 Exit codes: 0 success; 2 usage; 4 the simulation failed.")]
     Hosts(HostsFlags),

@@ -215,7 +215,7 @@ fn parameters_json() -> String {
 }
 
 fn parameters_text() -> String {
-    let mut text = "Parameters of the simulated hosts and servers; none was fitted to a claim\n".to_owned();
+    let mut text = "Parameters of the simulated hosts and servers\n".to_owned();
     for (of, name, title, all) in kinds() {
         let _ = writeln!(text, "\n{of} {name}: {title}");
         for one in all {

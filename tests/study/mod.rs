@@ -507,9 +507,15 @@ fn what_the_simulations_print_is_what_the_plans_read() {
     let output = weir(&["study", "w3c", "--only", "then-i,then-m", "--out", out]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let second = report(out);
-    for id in ["w3-04", "w3-07", "w3-08", "w3-09"] {
+    for (id, wanted) in [
+        ("w3-04", "simulated-only"),
+        ("w3-07", "simulated-only"),
+        ("w3-08", "simulated-only"),
+        // The modem's compression is fitted to one of its times.
+        ("w3-09", "assumed"),
+    ] {
         let (word, why) = verdict(&second, id);
-        assert_eq!(word, "simulated-only", "{id}: {why}");
+        assert_eq!(word, wanted, "{id}: {why}");
     }
     let found = measures(&second);
     for wanted in [

@@ -7,7 +7,7 @@
 //! ```
 //! Users, TCP, links and sessions are those of `weir load`, `weir link` and `weir serve`. Period hosts are modeled:
 //! what calls, copies, switches and the disk cost, and how a server maps connections to workers. Every parameter has a
-//! source in `data/hosts.toml`; none is fitted to a claim. Deterministic: one thread, one seed.
+//! source in `data/hosts.toml`, which also says what was changed after a run. Deterministic: one thread, one seed.
 
 mod costs;
 mod disk;

@@ -286,7 +286,10 @@ impl Study {
             let of_world: Vec<Counterfactual> = of_world.cloned().collect();
             let fails = |view: &&View| view.holds == Some(false) || view.is_premise_unmet();
             let view = match world {
-                World::Measured => measured,
+                // If it holds, but does not decide, there is nothing to explain.
+                World::Measured => {
+                    measured.filter(|view| view.holds != Some(true) || view.is_premise_unmet())
+                }
                 world => views.get(&world).filter(fails),
             };
             // An explanation that no run tests is told as such below.

@@ -365,7 +365,7 @@ fn jaws_is_ahead_under_heavy_load_and_enterprise_under_light_load() {
         (110.0, 30.0, Verdict::NotReproduced),
     ] {
         let of = |server: &str, clients: &str, value: f64| {
-            measured("mbit", format!("server={server} clients={clients}"), value)
+            measured("apart_mbit", format!("server={server} clients={clients}"), value)
         };
         let numbers = vec![
             of("jaws", "42", heavy),
@@ -465,6 +465,48 @@ fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
             "{}",
             entry.reason
         );
+    }
+}
+
+/// Windows on this machine are those of its congestion control: they are shown, and need no cause.
+#[test]
+fn windows_of_this_machine_do_not_decide() {
+    let windows = |world: World, all_users: &[&str], ratio: f64| -> Vec<Number> {
+        let mut all = Vec::new();
+        for users in all_users {
+            for (mode, value) in [
+                ("http10", 10.0),
+                ("serial", 10.0 * ratio),
+                ("pipelined", 10.0 * ratio),
+            ] {
+                let labels = format!("users={users} mode={mode}");
+                all.push((world, "cwnd_average", labels, value));
+            }
+        }
+        all
+    };
+    for (then, wanted, cause) in [
+        (
+            1.2,
+            Verdict::NotReproduced,
+            "Simulated: Cause not tested: no counterfactual has been run",
+        ),
+        (2.0, Verdict::SimulatedOnly, ""),
+        // More than the document found by half of that.
+        (
+            4.5,
+            Verdict::NotReproduced,
+            "Simulated: Cause not tested: no counterfactual has been run",
+        ),
+    ] {
+        let numbers = [
+            windows(World::Measured, &["20", "40", "80"], 1.8),
+            windows(World::Simulated, &["40", "280", "520"], then),
+        ];
+        let entry = entry_with("barford", "bc-03", numbers.concat());
+        assert_eq!(entry.verdict, wanted, "{then}: {}", entry.reason);
+        assert_eq!(entry.views[&World::Measured].holds, Some(true));
+        assert_eq!(entry.cause, cause, "{}", entry.reason);
     }
 }
 

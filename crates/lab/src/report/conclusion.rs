@@ -77,8 +77,9 @@ pub(super) fn now(entry: &Entry) -> Option<bool> {
     decided(entry, World::Measured)
 }
 
+/// Whether a claim holds in a world; `None` if that world does not decide it.
 fn decided(entry: &Entry, world: World) -> Option<bool> {
-    let view = entry.views.get(&world)?;
+    let view = entry.views.get(&world).filter(|_| entry.by.contains(&world))?;
     view.holds.filter(|_| view.premise == Some(true))
 }
 

@@ -497,6 +497,19 @@ rules = ["packets{mode=http10,test=first_time} / packets{mode=pipelined,test=fir
     );
 }
 
+#[test]
+fn a_conclusion_counts_only_worlds_that_decide() {
+    let text = PLAN.replacen("id = \"w3-01\"\n", "id = \"w3-01\"\nby = [\"simulated\"]\n", 1);
+    let plan = Plan::parse("p", &text).expect("a plan");
+    let studies = [Study::new("small", &text, plan, study().records).expect("a study")];
+    let ledger = ledger(&studies);
+    let entries: Vec<&Entry> = ledger.iter().filter(|entry| entry.study.is_some()).collect();
+    assert_eq!(
+        conclusion::sentences(&studies[0], &entries),
+        ["Of 2 claims, 0 hold by the document's formulas and 1 on this machine now."]
+    );
+}
+
 /// What is simulated for the protocols since is of today: no report calls it then.
 #[test]
 fn the_simulation_of_the_protocols_since_is_not_of_then() {
