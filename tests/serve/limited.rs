@@ -1,5 +1,6 @@
 //! Limits on the requests of each client for some paths, and access logs of formats that an operator wrote.
 
+use crate::serve::frames;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::proxy::{HELLO, Upstream};
@@ -167,6 +168,38 @@ fn a_full_log_is_rotated_and_no_line_is_lost(strategy: Strategy) {
     assert!(old >= 2, "{old}");
 }
 
+/// The same for requests that the server knows from memory. Only a trusted peer says which scheme its client used.
+fn lines_show_fields_and_how_a_request_came(strategy: Strategy) {
+    for (trusted, scheme) in [("192.0.2.0/24", "http"), ("127.0.0.0/8", "https")] {
+        let tree = Tree::with(&[("site/index.html", "page")]);
+        let log = tree.join("access.log");
+        let mut server = Launch::new(strategy)
+            .root(&tree.join("site"))
+            .args(["--access-log".as_ref(), log.as_os_str()])
+            .args(["--log-template=$scheme $tls_version $cache_status \"$http_x_one\" $http_x_two"])
+            .args(["--http2=all", "--trusted", trusted])
+            .start();
+        let fields = [
+            ("x-one", "a \"b\""),
+            ("x-forwarded-proto", "https"),
+            ("x-one", "c"),
+        ];
+        let mut connection = server.connect();
+        for _ in 0..4 {
+            assert_eq!(connection.request("GET", "/", &fields).status, 200);
+        }
+        let mut client = frames::connect(&server);
+        let fields = [&fields[..], &[(":authority", "localhost")]].concat();
+        assert_eq!(client.get("/", &fields).status, 200);
+        drop((connection, client));
+        assert_eq!(server.stop(), 0);
+        assert_eq!(
+            std::fs::read_to_string(&log).expect("a log"),
+            format!("{scheme} - - \"a \\\"b\\\", c\" -\n").repeat(5)
+        );
+    }
+}
+
 /// A log whose last line is of an earlier period gets no more, and the oldest of the old logs goes.
 fn an_old_log_is_rotated_and_the_oldest_is_removed(strategy: Strategy) {
     let tree = Tree::with(&[
@@ -236,7 +269,10 @@ fn of_many_responses_one_is_logged_and_every_error(strategy: Strategy) {
     );
 }
 
-on_strategy!(one_loop, ONE_LOOP: of_many_responses_one_is_logged_and_every_error);
+on_strategy!(
+    one_loop, ONE_LOOP: of_many_responses_one_is_logged_and_every_error, lines_show_fields_and_how_a_request_came
+);
+on_strategy!(one_loop_uring, ONE_LOOP_URING: lines_show_fields_and_how_a_request_came);
 on_strategy!(
     process_loops, PROCESS_LOOPS: a_full_log_is_rotated_and_no_line_is_lost,
     an_old_log_is_rotated_and_the_oldest_is_removed

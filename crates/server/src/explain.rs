@@ -658,6 +658,7 @@ fn answer(
 ) -> Option<(u16, Vec<String>)> {
     let way = Way {
         is_secured: question.is_secured,
+        tls: None,
         is_admin: false,
     };
     let mut exchange = Exchange::new(question.peer, way, now);
