@@ -1096,14 +1096,20 @@ fn objects_are_listed_as_csv_and_the_lookup_is_timed() {
     );
     let table = std::fs::read_to_string(&file).expect("a table");
     let rows: Vec<&str> = table.lines().collect();
-    assert!(rows[0].starts_with("url,role,status,fate,protocol,"), "{table}");
+    assert!(
+        rows[0].starts_with("fetch,mode,url,role,status,fate,protocol,"),
+        "{table}"
+    );
     assert_eq!(
         rows.len() - 1,
         lines[0]["objects"].as_array().map_or(0, Vec::len),
         "{table}"
     );
     let image = rows.iter().find(|row| row.contains("deep")).expect("the image");
-    assert!(image.starts_with(&format!("\"{named}deep/a,b.png\",")), "{image}");
+    assert!(
+        image.starts_with("1,") && image.contains(&format!(",\"{named}deep/a,b.png\",")),
+        "{image}"
+    );
     assert!(image.ends_with(",3,3,1"), "{image}");
     // An address needs no lookup.
     let (lines, _) = fetched(&[&url], 0);
@@ -1140,5 +1146,103 @@ fn objects_are_listed_as_csv_and_the_lookup_is_timed() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\nname lookup: "), "{said}");
     let output = weir(&["fetch", &url, "--csv", "-"]);
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("url,role,"));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("fetch,mode,url,role,"));
+}
+
+/// The columns of these names in each row of a table whose values contain no comma.
+fn columns<const N: usize>(table: &str, names: [&str; N]) -> Vec<[String; N]> {
+    let mut rows = table.lines().map(|row| row.split(',').collect::<Vec<_>>());
+    let header = rows.next().expect("a header");
+    let places = names.map(|name| header.iter().position(|one| *one == name).expect(name));
+    rows.map(|row| {
+        assert_eq!(row.len(), header.len(), "{row:?}");
+        places.map(|place| row[place].to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn a_table_has_all_fetches_and_their_handshakes() {
+    let site = microscape();
+    let named = site.url.replace("127.0.0.1", "localhost");
+    let output = weir(&[
+        "fetch",
+        &named,
+        "--repeat",
+        "2",
+        "--compare",
+        "serial,http10",
+        "--no-embedded",
+        "--csv",
+        "-",
+    ]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    let rows = columns(
+        &table,
+        [
+            "fetch",
+            "mode",
+            "role",
+            "dns_ms",
+            "connect_ms",
+            "tls_ms",
+            "requests",
+        ],
+    );
+    let modes: Vec<String> = rows
+        .iter()
+        .map(|[fetch, mode, role, .., requests]| format!("{fetch} {mode} {role} {requests}"))
+        .collect();
+    assert_eq!(
+        modes,
+        [
+            "1 serial page 1",
+            "2 http10 page 1",
+            "3 serial page 1",
+            "4 http10 page 1"
+        ],
+        "{table}"
+    );
+    for (at, [_, _, _, dns, connect, tls, _]) in rows.iter().enumerate() {
+        assert_eq!(dns.parse::<f64>().is_ok(), at == 0, "one lookup: {table}");
+        assert!(connect.parse::<f64>().is_ok(), "{table}");
+        assert_eq!(tls, "", "{table}");
+    }
+    // QUIC has one handshake, TCP and TLS have two. Only the first request of a connection has them.
+    let output = weir(&["fetch", "--simulate", "wan", "--compare", "h2,h3", "--csv", "-"]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    let rows = columns(
+        &table,
+        [
+            "fetch",
+            "protocol",
+            "connection",
+            "dns_ms",
+            "connect_ms",
+            "tls_ms",
+        ],
+    );
+    let fetch = |number: &str| {
+        rows.iter()
+            .filter(move |row| row[0] == number)
+            .collect::<Vec<_>>()
+    };
+    for (number, protocol) in [("1", "h2"), ("2", "h3")] {
+        let rows = fetch(number);
+        assert!(
+            rows.len() > 1 && rows.iter().all(|row| row[1] == protocol),
+            "{table}"
+        );
+        let [_, _, _, dns, connect, tls] = rows[0];
+        assert_eq!(dns, "");
+        assert_eq!(
+            connect.parse::<f64>().is_ok_and(|took| took > 1.0),
+            protocol == "h2"
+        );
+        assert_eq!(connect.is_empty(), protocol == "h3");
+        assert!(tls.parse::<f64>().is_ok_and(|took| took > 1.0), "{table}");
+        for row in rows[1..].iter().filter(|row| row[2] == rows[0][2]) {
+            assert_eq!((&*row[4], &*row[5]), ("", ""), "{table}");
+        }
+    }
 }

@@ -243,7 +243,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", requires = "svg", help_heading = "Output")]
     pub(crate) beside: Vec<PathBuf>,
 
-    /// Writes CSV with a row for each object of the last fetch; - works as for --har
+    /// Writes CSV with a row for each object of each fetch; - works as for --har
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
 

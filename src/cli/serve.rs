@@ -214,7 +214,8 @@ pub(crate) struct Flags {
     )]
     index: Vec<String>,
 
-    /// Lists directories that have no index file (HTML, or JSON if the client prefers it), with search, sorting and pages
+    /// Lists directories that have no index file (HTML, or JSON if the client prefers it), with search, sorting and pages. To
+    /// list only one folder, set it in a `[[mount]]` of the configuration file
     #[arg(long, env = "WEIR_LISTING", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL", help_heading = "Files")]
     listing: Option<bool>,

@@ -1,21 +1,33 @@
-//! A fetch as CSV (RFC 4180): a row for each object. Times in milliseconds from the start of the fetch, sizes in bytes.
+//! Fetches as CSV (RFC 4180): a row for each object of each fetch. Instants are in milliseconds from the start of the
+//! fetch, durations in milliseconds, sizes in bytes.
 
 use super::Run;
-use client::timeline::{Fate, Timeline};
+use client::timeline::{Connection, Fate, Object, Timeline};
 use std::fmt::Write;
-use units::Instant;
+use units::{Duration, Instant};
 
 /// Columns of the table.
-const HEADER: &str = "url,role,status,fate,protocol,connection,stream,found_ms,asked_ms,sent_ms,first_byte_ms,last_byte_ms,\
-    head_bytes,body_bytes,content_bytes,requests\n";
+const HEADER: &str = "fetch,mode,url,role,status,fate,protocol,connection,stream,dns_ms,connect_ms,tls_ms,found_ms,asked_ms,sent_ms,\
+    first_byte_ms,last_byte_ms,head_bytes,body_bytes,content_bytes,requests\n";
 
-/// The table of a fetch.
-pub(super) fn of(run: &Run) -> String {
-    let timeline: &Timeline = &run.timeline;
-    let at = |instant: Instant| format!("{:.3}", instant.since(timeline.began).as_secs_f64() * 1e3);
-    let maybe = |instant: Option<Instant>| instant.map_or(String::new(), at);
+/// The table of these fetches, which have the numbers from 1.
+pub(super) fn of(runs: &[Run]) -> String {
     let mut text = HEADER.to_owned();
-    for object in &timeline.objects {
+    for (number, run) in (1..).zip(runs) {
+        // The name is looked up once, before the first fetch.
+        let dns = run.dns.filter(|_| number == 1);
+        append(&mut text, number, run, dns);
+    }
+    text
+}
+
+/// Appends the rows of a fetch. `dns`: the time of the lookup before it.
+fn append(text: &mut String, number: usize, run: &Run, dns: Option<Duration>) {
+    let timeline: &Timeline = &run.timeline;
+    let at = |instant: Instant| millis(instant.since(timeline.began));
+    let maybe = |instant: Option<Instant>| instant.map_or(String::new(), at);
+    let took = |span: Option<Duration>| span.map_or(String::new(), millis);
+    for (place, object) in timeline.objects.iter().enumerate() {
         let fate = match &object.fate {
             Fate::Pending => "pending",
             Fate::Done(source) => source.name(),
@@ -27,13 +39,17 @@ pub(super) fn of(run: &Run) -> String {
         let protocol = last.map_or("", |one| timeline.connections[one.connection].protocol);
         let _ = writeln!(
             text,
-            "{},{},{},{fate},{protocol},{},{},{},{},{},{},{},{},{},{},{}",
+            "{number},{},{},{},{},{fate},{protocol},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            run.manner,
             quoted(&object.url),
             object.role.name(),
             object.status.map_or(String::new(), |status| status.to_string()),
             last.map_or(String::new(), |one| one.connection.to_string()),
             last.and_then(|one| one.stream)
                 .map_or(String::new(), |stream| stream.to_string()),
+            took(dns.filter(|_| place == 0)),
+            took(opening(timeline, object, connecting)),
+            took(opening(timeline, object, Connection::handshake)),
             at(object.found),
             maybe(tries.first().map(|one| one.asked)),
             maybe(tries.iter().find_map(|one| one.sent)),
@@ -45,7 +61,29 @@ pub(super) fn of(run: &Run) -> String {
             tries.len(),
         );
     }
-    text
+}
+
+fn millis(span: Duration) -> String {
+    format!("{:.3}", span.as_secs_f64() * 1e3)
+}
+
+/// Sum of a time of the connections whose first request was for this object; `None` if none has it.
+fn opening(
+    timeline: &Timeline,
+    object: &Object,
+    time: impl Fn(&Connection) -> Option<Duration>,
+) -> Option<Duration> {
+    let first = object.tries.iter().filter(|one| one.turn == 0);
+    let times = first.filter_map(|one| time(&timeline.connections[one.connection]));
+    times.reduce(|sum, time| sum + time)
+}
+
+/// Time until TCP was established. QUIC and TLS have one handshake, which counts as that of TLS.
+fn connecting(connection: &Connection) -> Option<Duration> {
+    match connection.protocol {
+        "h3" => None,
+        _ => Some(connection.connected? - connection.opened),
+    }
 }
 
 /// A value that may contain commas, quotes or line breaks.
@@ -65,6 +103,6 @@ mod tests {
         assert_eq!(quoted("http://h/a?b"), "http://h/a?b");
         assert_eq!(quoted("http://h/a,b"), "\"http://h/a,b\"");
         assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
-        assert_eq!(HEADER.split(',').count(), 16);
+        assert_eq!(HEADER.split(',').count(), 21);
     }
 }

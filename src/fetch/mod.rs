@@ -384,7 +384,7 @@ fn say(
         None => Ok(()),
     };
     let listed = match &flags.csv {
-        Some(path) => written(path, csv::of(last).as_bytes()),
+        Some(path) => written(path, csv::of(runs).as_bytes()),
         None => Ok(()),
     };
     let told = tell(flags, page, manners, runs, voice);

@@ -137,3 +137,60 @@ fn a_page_that_nobody_serves_is_told() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("could not be loaded: net::ERR_"), "{said}");
 }
+
+/// The recipe of docs/record.md: every name is mapped to the replay, whose certificate is for another one.
+#[test]
+fn chromium_gets_all_hosts_of_a_recording() {
+    if no_links() || no_browser() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let page = "<!doctype html><title>t</title><link rel=icon href=data:,><script src=https://cdn.test/lib.js></script>";
+    for (name, url, media, body) in [
+        ("page", "https://a.test/", "text/html", page),
+        (
+            "script",
+            "https://cdn.test/lib.js",
+            "text/javascript",
+            "let a = 1;",
+        ),
+    ] {
+        let head = serde_json::json!({
+            "format": "weir-exchange", "version": 1, "method": "GET", "url": url, "protocol": "h2", "recorded": 1,
+            "first_byte_seconds": 0.0, "request_fields": [], "status": 200, "fields": [["Content-Type", media]],
+            "body_bytes": body.len(),
+        });
+        let file = folder.path().join(format!("{name}.exchange"));
+        std::fs::write(file, format!("{head}\n{body}")).expect("is ours");
+    }
+    let har = folder.path().join("visit.har").display().to_string();
+    let far = format!(
+        "exec {WEIR} -q serve --replay {} --listen 0.0.0.0:443 --tls internal --http3=false",
+        folder.path().display()
+    );
+    let output = weir(&[
+        "visit",
+        "https://a.test/",
+        "--link",
+        "rate=4M rtt=40ms",
+        "--far",
+        &far,
+        "--far-ready",
+        "443",
+        "--insecure",
+        "--browser-arg=--host-resolver-rules=MAP * 198.18.0.1",
+        "--har",
+        &har,
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let archive: Value =
+        serde_json::from_str(&std::fs::read_to_string(har).expect("an archive")).expect("JSON");
+    let entries = archive["log"]["entries"].as_array().expect("entries");
+    let got: Vec<_> = entries
+        .iter()
+        .map(|entry| (&entry["request"]["url"], &entry["response"]["status"]))
+        .collect();
+    for url in ["https://a.test/", "https://cdn.test/lib.js"] {
+        assert!(got.contains(&(&url.into(), &200.into())), "{url}: {got:?}");
+    }
+}

@@ -1,11 +1,15 @@
 //! Limits on the requests of each client for some paths, and access logs of formats that an operator wrote.
 
+use crate::serve::frames;
 use crate::serve::on_strategy;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
 use crate::serve::proxy::{HELLO, Upstream};
 use crate::serve::tree::Tree;
 use crate::serve::wire::Connection;
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::TcpListener;
+use std::time::{Duration, SystemTime};
 
 const CONFIG: &str = r#"
 root = "site"
@@ -164,9 +168,117 @@ fn a_full_log_is_rotated_and_no_line_is_lost(strategy: Strategy) {
     assert!(old >= 2, "{old}");
 }
 
-on_strategy!(process_loops, PROCESS_LOOPS: a_full_log_is_rotated_and_no_line_is_lost);
+/// The same for requests that the server knows from memory. Only a trusted peer says which scheme its client used.
+fn lines_show_fields_and_how_a_request_came(strategy: Strategy) {
+    for (trusted, scheme) in [("192.0.2.0/24", "http"), ("127.0.0.0/8", "https")] {
+        let tree = Tree::with(&[("site/index.html", "page")]);
+        let log = tree.join("access.log");
+        let mut server = Launch::new(strategy)
+            .root(&tree.join("site"))
+            .args(["--access-log".as_ref(), log.as_os_str()])
+            .args(["--log-template=$scheme $tls_version $cache_status \"$http_x_one\" $http_x_two"])
+            .args(["--http2=all", "--trusted", trusted])
+            .start();
+        let fields = [
+            ("x-one", "a \"b\""),
+            ("x-forwarded-proto", "https"),
+            ("x-one", "c"),
+        ];
+        let mut connection = server.connect();
+        for _ in 0..4 {
+            assert_eq!(connection.request("GET", "/", &fields).status, 200);
+        }
+        let mut client = frames::connect(&server);
+        let fields = [&fields[..], &[(":authority", "localhost")]].concat();
+        assert_eq!(client.get("/", &fields).status, 200);
+        drop((connection, client));
+        assert_eq!(server.stop(), 0);
+        assert_eq!(
+            std::fs::read_to_string(&log).expect("a log"),
+            format!("{scheme} - - \"a \\\"b\\\", c\" -\n").repeat(5)
+        );
+    }
+}
+
+/// A log whose last line is of an earlier period gets no more, and the oldest of the old logs goes.
+fn an_old_log_is_rotated_and_the_oldest_is_removed(strategy: Strategy) {
+    let tree = Tree::with(&[
+        ("site/index.html", "page"),
+        ("log/access.log", "old\n"),
+        ("log/access.log.20200101-000000", "first\n"),
+        ("log/access.log.20210101-000000.gz", "second"),
+    ]);
+    let log = tree.join("log/access.log");
+    let file = File::options().write(true).open(&log).expect("our own file");
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(86_400))
+        .expect("our own file");
+    drop(file);
+    let mut server = Launch::new(strategy)
+        .root(&tree.join("site"))
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        // Periods of about ten years: none ends during the test.
+        .args(["--log-rotate-time=3650d", "--log-keep=2", "--log-compress=false"])
+        .args(["--log-template=$query"])
+        .start();
+    for query in ["one", "two"] {
+        assert_eq!(server.connect().get(&format!("/?{query}")).status, 200);
+    }
+    assert_eq!(server.stop(), 0);
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(tree.join("log")).expect("the folder") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("text");
+        found.insert(name, std::fs::read_to_string(entry.path()).expect("text"));
+    }
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    let [current, second, rotated] = names[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(
+        (current, second),
+        ("access.log", "access.log.20210101-000000.gz"),
+        "{found:?}"
+    );
+    assert_eq!(found[rotated], "old\n", "{found:?}");
+    // Workers may write in another order.
+    let mut lines: Vec<&str> = found[current].lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["one", "two"]);
+}
+
+/// Each worker counts by itself, so the strategy of this test has one.
+fn of_many_responses_one_is_logged_and_every_error(strategy: Strategy) {
+    let tree = Tree::with(&[("site/index.html", "page")]);
+    let log = tree.join("access.log");
+    let mut server = Launch::new(strategy)
+        .root(&tree.join("site"))
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .args(["--log-sample=100", "--log-template=$status $query"])
+        .start();
+    let mut connection = server.connect();
+    for number in 1..=300 {
+        assert_eq!(connection.get(&format!("/?{number}")).status, 200);
+        if number % 150 == 0 {
+            assert_eq!(connection.get(&format!("/absent?{number}")).status, 404);
+        }
+    }
+    assert_eq!(server.stop(), 0);
+    assert_eq!(
+        std::fs::read_to_string(&log).expect("a log"),
+        "200 100\n404 150\n200 200\n200 300\n404 300\n"
+    );
+}
+
 on_strategy!(
-    loops, LOOPS: a_full_log_is_rotated_and_no_line_is_lost, requests_above_the_rate_get_429, requests_under_way_are_limited, lines_are_as_the_template_says
+    one_loop, ONE_LOOP: of_many_responses_one_is_logged_and_every_error, lines_show_fields_and_how_a_request_came
+);
+on_strategy!(one_loop_uring, ONE_LOOP_URING: lines_show_fields_and_how_a_request_came);
+on_strategy!(
+    process_loops, PROCESS_LOOPS: a_full_log_is_rotated_and_no_line_is_lost,
+    an_old_log_is_rotated_and_the_oldest_is_removed
+);
+on_strategy!(
+    loops, LOOPS: a_full_log_is_rotated_and_no_line_is_lost, an_old_log_is_rotated_and_the_oldest_is_removed, requests_above_the_rate_get_429, requests_under_way_are_limited, lines_are_as_the_template_says
 );
 on_strategy!(
     loops_uring, LOOPS_URING: requests_above_the_rate_get_429, requests_under_way_are_limited,

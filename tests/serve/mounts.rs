@@ -187,6 +187,48 @@ fn each_path_has_its_folder(strategy: Strategy) {
     }
 }
 
+/// As docs/serve.md tells users: a mount with the root of the site changes only what its folder shows.
+fn one_folder_of_a_site_is_listed_or_left_out(strategy: Strategy) {
+    for (site, folder) in [(false, true), (true, false)] {
+        let config = format!(
+            "root = \"site\"\nlisting = {site}\n\
+             [[mount]]\npath = \"/pub/\"\nroot = \"site\"\nstrip = false\nlisting = {folder}\n"
+        );
+        let tree = Tree::with(&[
+            ("weir.toml", &*config),
+            ("site/pub/a.txt", "in the folder"),
+            ("site/pub/deep/b.txt", "below it"),
+            ("site/quux/c.txt", "beside it"),
+        ]);
+        let server = launch(strategy, &tree).start();
+        // Twice: the second answer comes from the cache.
+        for _ in 0..2 {
+            for (path, is_listed, name) in [
+                ("/pub/", folder, "a.txt"),
+                ("/pub/deep/", folder, "b.txt"),
+                ("/quux/", site, "c.txt"),
+                ("/", site, "quux"),
+            ] {
+                let (status, text) = ask(&server, "a.test", path);
+                let wanted = if is_listed { 200 } else { 403 };
+                assert_eq!(
+                    (status, text.contains(name)),
+                    (wanted, is_listed),
+                    "{path}: {text}"
+                );
+            }
+            for (path, shown) in [
+                ("/pub/a.txt", "in the folder"),
+                ("/pub/deep/b.txt", "below it"),
+                ("/quux/c.txt", "beside it"),
+            ] {
+                assert_eq!(ask(&server, "a.test", path), (200, shown.to_owned()), "{path}");
+            }
+            assert_eq!(ask(&server, "a.test", "/pub"), (301, "/pub/".to_owned()));
+        }
+    }
+}
+
 #[test]
 fn clients_of_http2_and_http3_get_the_same() {
     let mut pairs = Pairs::new();
@@ -450,6 +492,7 @@ fn a_check_names_the_folder_that_is_missing() {
 
 on_every_strategy!(each_path_has_its_folder);
 on_strategy!(in_threads, LOOPS: a_reload_changes_mounts, a_lost_folder_is_told, a_switch_of_versions_leaves_mounts_alone,
-    folders_are_in_reach_of_a_confined_server);
+    folders_are_in_reach_of_a_confined_server, one_folder_of_a_site_is_listed_or_left_out);
 on_strategy!(in_processes, PROCESSES: a_reload_changes_mounts, a_lost_folder_is_told,
-    a_switch_of_versions_leaves_mounts_alone, folders_are_in_reach_of_a_confined_server);
+    a_switch_of_versions_leaves_mounts_alone, folders_are_in_reach_of_a_confined_server,
+    one_folder_of_a_site_is_listed_or_left_out);

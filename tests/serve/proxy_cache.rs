@@ -412,3 +412,35 @@ fn a_response_from_the_cache_names_the_proxies_it_passed() {
         assert_eq!(got.must("Cache-Status").contains("; hit"), is_hit);
     }
 }
+
+#[test]
+fn logs_tell_what_the_cache_did() {
+    let tree = Tree::with(&[("site/a.txt", "a file")]);
+    let upstream = numbered(|_, _| response("200 OK", "Cache-Control: max-age=600\r\n", "x"));
+    let log = tree.join("access.log");
+    let config = tree.write(
+        "weir.toml",
+        format!(
+            "root = \"site\"\naccess-log = \"{}\"\nlog-template = \"$cache_status\"\n\
+             [[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]\ncache = true\n",
+            log.display(),
+            upstream.url
+        ),
+    );
+    let mut server = Launch::new(Strategy::ONE_LOOP)
+        .args(["--config".as_ref(), config.as_os_str()])
+        .start();
+    let mut client = server.connect();
+    // The last of these are known from memory.
+    for _ in 0..5 {
+        assert_eq!(client.get("/api/x").text(), "x");
+    }
+    assert_eq!(client.get("/a.txt").text(), "a file");
+    client.send("POST /api/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.receive("POST").status, 200);
+    assert_eq!(server.stop(), 0);
+    assert_eq!(
+        std::fs::read_to_string(&log).expect("a log"),
+        "uri-miss\nhit\nhit\nhit\nhit\n-\nmethod\n"
+    );
+}

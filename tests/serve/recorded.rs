@@ -4,8 +4,9 @@
 use crate::cli::{WEIR, text, weir};
 use crate::fixture::Refusing;
 use crate::schema;
+use crate::serve::clients;
 use crate::serve::process::{Launch, Server, Strategy, eventually};
-use crate::serve::tls::Pairs;
+use crate::serve::tls::{Pairs, Secure};
 use crate::serve::tree::Tree;
 use crate::serve::wire::{Connection, Response};
 use crate::serve::{on_each_back_end, on_every_strategy};
@@ -331,6 +332,78 @@ fn write_exchange(tree: &Tree, name: &str, url: &str, seconds: f64, body: &str) 
         "first_byte_seconds": seconds, "request_fields": [], "status": 200, "fields": [["Content-Type", "text/html"]], "body_bytes": body.len(),
     });
     tree.write(&format!("rec/{name}.exchange"), format!("{head}\n{body}"));
+}
+
+/// A recording with a page of one host and a script of another, which has a page, too.
+fn two_hosts(tree: &Tree) -> PathBuf {
+    for (name, url, body) in [
+        (
+            "page",
+            "https://a.test/",
+            "<script src=https://cdn.test/lib.js></script>",
+        ),
+        ("script", "https://cdn.test/lib.js", "let a = 1;"),
+        ("other", "https://cdn.test/", "another page"),
+    ] {
+        write_exchange(tree, name, url, 0.0, body);
+    }
+    tree.join("rec")
+}
+
+/// Each host has a connection of its own, as in a browser, and its name decides.
+#[test]
+fn a_recording_of_two_hosts_is_replayed_at_one_address() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test", "cdn.test"]);
+    let folder = two_hosts(&pairs.tree);
+    let [cert, key] = ["a.pem", "a.key"].map(|name| pairs.tree.join(name));
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--replay".as_ref(), folder.as_os_str()])
+        .args(["--tls-cert".as_ref(), cert.as_os_str()])
+        .args(["--tls-key".as_ref(), key.as_os_str()])
+        .start();
+    let config = pairs.client();
+    let mut hosts = ["a.test", "cdn.test"].map(|name| (name, Secure::open(server.address, &config, name)));
+    let mut get = |host: usize, target: &str| {
+        let (name, secure) = &mut hosts[host];
+        let answer = secure.exchange(&format!("GET {target} HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        answer.expect("an open connection")
+    };
+    for (host, target, status, body) in [
+        (0, "/", "200 ", "<script src=https://cdn.test/lib.js></script>"),
+        (1, "/lib.js", "200 ", "let a = 1;"),
+        (1, "/", "200 ", "another page"),
+        (0, "/lib.js", "404 ", ""),
+    ] {
+        let answer = get(host, target);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.ends_with(body),
+            "{host} {target}: {answer}"
+        );
+    }
+}
+
+/// As docs/record.md tells users: the client maps all names to the replay, which has a certificate for this machine only.
+#[test]
+fn a_client_that_maps_names_gets_all_hosts_of_a_recording() {
+    let tree = Tree::new();
+    let (folder, state) = (two_hosts(&tree), tree.join("state"));
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--replay".as_ref(), folder.as_os_str()])
+        .args(["--tls-state".as_ref(), state.as_os_str()])
+        .args(["--tls", "internal", "--http3=false"])
+        .start();
+    let map = format!("::{}", server.address);
+    let get = |url: &str| {
+        let quiet = ["--silent", "--show-error", "--insecure", "--max-time", "20"];
+        clients::run("curl", &[&quiet[..], &["--connect-to", &map, url]].concat())
+    };
+    let Some(page) = get("https://a.test/") else {
+        return;
+    };
+    assert_eq!(page, "<script src=https://cdn.test/lib.js></script>");
+    assert_eq!(get("https://cdn.test/lib.js").expect("curl"), "let a = 1;");
+    assert_eq!(get("https://cdn.test/").expect("curl"), "another page");
 }
 
 /// How long the slow exchange took.

@@ -365,3 +365,28 @@ fn pairs_that_cannot_work_end_the_start_and_are_named() {
     assert_eq!(code, 2);
     assert!(printed.contains("tls-key"), "{printed}");
 }
+
+#[test]
+fn logs_name_the_version_of_tls() {
+    let mut pairs = Pairs::new();
+    pairs.add("a", &["a.test"]);
+    let log = pairs.tree.join("access.log");
+    let mut server = pairs
+        .launch(Strategy::ONE_LOOP, &["a"])
+        .args(["--access-log".as_ref(), log.as_os_str()])
+        .args(["--log-template=$scheme $tls_version"])
+        .start();
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let config = ClientConfig::builder_with_protocol_versions(&[version])
+            .with_root_certificates(pairs.roots.clone())
+            .with_no_client_auth();
+        let mut secure = Secure::open(server.address, &Arc::new(config), "a.test");
+        // The last requests are known from memory.
+        for _ in 0..4 {
+            assert!(secure.try_ask("/").is_some_and(|text| text.ends_with("hello")));
+        }
+    }
+    assert_eq!(server.stop(), 0);
+    let lines = ["TLSv1.3", "TLSv1.2"].map(|version| format!("https {version}\n").repeat(4));
+    assert_eq!(std::fs::read_to_string(&log).expect("a log"), lines.concat());
+}

@@ -427,6 +427,47 @@ fn a_slower_server_is_worse_and_an_equal_one_is_not() {
     let same = compared(&a, &a, 0);
     assert_eq!(same["measures"][0]["change"], 0.0);
     assert_eq!(compared(&a, &b, 1), worse, "the same seed, the same intervals");
+    // What a pipeline shows of the comparison fails with it.
+    let (junit, markdown) = (file(&dir, "gate.xml"), file(&dir, "gate.md"));
+    let two = ["--measure", "p50_ms", "--measure", "files_per_s"];
+    let summaries = ["--junit", &junit, "--markdown", &markdown];
+    refused(
+        &[&["compare", &a, &b, "--pieces"][..], &two, &summaries].concat(),
+        1,
+    );
+    let document = read(&junit);
+    for wanted in [
+        "tests=\"4\" failures=\"2\" errors=\"0\" skipped=\"0\"",
+        "name=\"p50_ms is not worse by more than 5.0 %\">\n      <failure message=\"",
+        "name=\"files_per_s is not worse by more than 5.0 %\">\n      <failure message=\"",
+    ] {
+        assert!(document.contains(wanted), "{wanted} in {document}");
+    }
+    let summary = read(&markdown);
+    for wanted in [
+        "## weir compare: 2 failed\n",
+        "| p50\\_ms is not worse by more than 5.0 % | **failed** | ",
+        "| files\\_per\\_s is not worse by more than 5.0 % | **failed** | ",
+    ] {
+        assert!(summary.contains(wanted), "{wanted} in {summary}");
+    }
+    // Pieces that do not decide are no failures.
+    printed(&[&["compare", &a, &b][..], &two, &summaries].concat());
+    let document = read(&junit);
+    for wanted in [
+        "tests=\"4\" failures=\"0\" errors=\"0\" skipped=\"3\"",
+        " pieces of runs\"/>",
+        "; seems worse, but pieces of one run do not decide\"/>",
+    ] {
+        assert!(document.contains(wanted), "{wanted} in {document}");
+    }
+    let summary = read(&markdown);
+    for wanted in [
+        "## weir compare: passed\n",
+        "| p50\\_ms is not worse by more than 5.0 % | skipped | ",
+    ] {
+        assert!(summary.contains(wanted), "{wanted} in {summary}");
+    }
     // Single runs decide nothing of their own accord.
     let doubtful = weir(&["compare", &a, &b, "--json"]);
     assert_eq!(doubtful.status.code(), Some(0), "{doubtful:?}");

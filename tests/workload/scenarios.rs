@@ -399,6 +399,46 @@ fn rows_are_used_once() {
     );
 }
 
+/// By default, a start knows no cookie of the one before and uses its connection. The file can turn round both.
+#[test]
+fn starts_keep_cookies_and_connections_as_the_file_says() {
+    let once = BUY.replace("file = \"users.csv\"", "file = \"users.csv\"\norder = \"once\"");
+    let rows: String = (0..100).map(|n| format!("user{n},x\n")).collect();
+    for (keys, with_cookie, connections) in [
+        ("", 0, 1),
+        ("keep-cookies = true\n", 99, 1),
+        ("keep-connections = false\n", 0, 100),
+        ("keep-cookies = true\nkeep-connections = false\n", 99, 100),
+    ] {
+        let (_dir, script) = folder(&format!("{keys}{once}"), &format!("name,password\n{rows}"));
+        let (url, heads) = shop();
+        // The run ends with the rows.
+        let long = [
+            "load",
+            &url,
+            "--scenario",
+            &script,
+            "--clients",
+            "1",
+            "--duration",
+            "60s",
+            "--json",
+            "--lag-max",
+            "60s",
+        ];
+        let (result, _) = crate::workload::result(&long, 0);
+        let heads: Vec<String> = heads.try_iter().collect();
+        let logins = heads.iter().filter(|head| head.starts_with("POST /login "));
+        let has_cookie = |head: &&String| head.to_ascii_lowercase().contains("\r\ncookie: sid=s-user");
+        assert_eq!(
+            (logins.clone().count(), logins.filter(has_cookie).count()),
+            (100, with_cookie),
+            "{keys}"
+        );
+        assert_eq!(number(&result["connections"]), connections, "{keys}");
+    }
+}
+
 /// A user who thinks when the run ends has neither completed nor failed its scenario.
 #[test]
 fn think_times_end_with_the_run() {

@@ -56,6 +56,14 @@ pub struct CacheStatus {
 }
 
 impl CacheStatus {
+    /// The outcome in a word: `hit`, or why the upstream was asked. `None` if neither is known.
+    pub fn word(&self) -> Option<&'static str> {
+        match self.is_hit {
+            true => Some("hit"),
+            false => self.forwarded.map(Forwarded::name),
+        }
+    }
+
     /// The value of the field, in the name of this server.
     pub fn value(&self) -> Vec<u8> {
         let mut value = b"weir".to_vec();

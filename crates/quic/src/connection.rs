@@ -9,7 +9,7 @@ use quinn_proto::{ConnectionError, Dir, Event, StreamEvent, VarInt};
 use runtime::clock::{from_standard, to_standard};
 use runtime::datagram::{Address, Outbox};
 use runtime::memory::Holding;
-use runtime::session::Secured;
+use runtime::session::{Secured, TlsVersion};
 use runtime::streams::{self, JobOf, Session, Wanted};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use units::Instant;
@@ -306,6 +306,8 @@ impl<S: Session> Connection<S> {
             protocol: agreed.and_then(|agreed| agreed.protocol.as_deref()),
             resumed: agreed.is_some_and(|agreed| agreed.resumed),
             identity: agreed.and_then(|agreed| agreed.identity.as_deref()),
+            // The only one that QUIC has (RFC 9001 section 4.2).
+            version: Some(TlsVersion::V13),
         };
         self.tell(cx, streams::Event::Connected(secured), now);
     }

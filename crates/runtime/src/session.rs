@@ -123,6 +123,27 @@ pub struct Secured<'a> {
     pub resumed: bool,
     /// Who the peer is, as its certificate says. Only if one was asked for, sent and verified.
     pub identity: Option<&'a str>,
+    /// The version of TLS, if the layer is TLS.
+    pub version: Option<TlsVersion>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// RFC 5246.
+    V12,
+    /// RFC 8446.
+    V13,
+}
+
+impl TlsVersion {
+    /// Its name, as OpenSSL and access logs write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TlsVersion::V12 => "TLSv1.2",
+            TlsVersion::V13 => "TLSv1.3",
+        }
+    }
 }
 
 /// Why a layer around a session ends a connection.

@@ -749,6 +749,7 @@ fn answer(
 ) -> Option<(u16, Vec<String>)> {
     let way = Way {
         is_secured: question.is_secured,
+        tls: None,
         is_admin: false,
     };
     let mut exchange = Exchange::new(question.peer, way, now).knowing(known);

@@ -240,6 +240,7 @@ impl State {
             secured_lines: secured_lines(&config, additions.http3_port),
             uses_head_cache: config.behavior.allows_head_cache()
                 && each_answer.is_empty()
+                && !config.logs_fields()
                 && config.request_id.name().is_none()
                 && tracing.is_none(),
             tracing,

@@ -13,18 +13,19 @@
 mod duplex;
 
 use crate::certificates;
-use crate::engine::{Engine, Fault};
+use crate::engine::{Agreed, Engine, Fault};
 use crate::settings::Slot;
 use crate::tickets::{Ratchet, Rotation};
 use bytes::Bytes;
 use duplex::Duplex;
 use runtime::fs::Wait;
 use runtime::memory::{Budget, Holding};
-use runtime::session::{self, Dialing, JobOf, Later, Loss};
+use runtime::session::{self, Dialing, JobOf, Later, Loss, TlsVersion};
 use runtime::shaping::Withheld;
 use runtime::{
     Accepted, Action, Body, Context, Event, FileRange, Job, Line, Service, Session, Tx, Unsecured,
 };
+use rustls::ProtocolVersion;
 use std::sync::Arc;
 use units::{Duration, Instant, UnixTime};
 
@@ -410,10 +411,12 @@ impl<S: Session> Secured<S> {
             Ok(received) => {
                 if received.completed {
                     let identity = tls.engine.peer_certificate().and_then(certificates::identity);
+                    let agreed = tls.engine.agreed();
                     let secured = session::Secured {
                         protocol: tls.engine.protocol(),
-                        resumed: tls.engine.agreed().resumed,
+                        resumed: agreed.resumed,
                         identity: identity.as_deref(),
+                        version: version(&agreed),
                     };
                     self.inner
                         .handle(&mut cx.inner, Event::Secured(secured), &mut cx.tx, now);
@@ -638,6 +641,15 @@ fn unwrapped<J: Job>(event: Event<'_, Work<J>>) -> Option<Event<'_, J>> {
         Event::Secured(secured) => Event::Secured(secured),
         Event::Unsecured(why) => Event::Unsecured(why),
     })
+}
+
+/// The version that was agreed on.
+fn version(agreed: &Agreed) -> Option<TlsVersion> {
+    match agreed.version {
+        Some(ProtocolVersion::TLSv1_2) => Some(TlsVersion::V12),
+        Some(ProtocolVersion::TLSv1_3) => Some(TlsVersion::V13),
+        _ => None,
+    }
 }
 
 /// The action as the driver knows it.

@@ -5,32 +5,47 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Server;
 
-/// Variables of nginx, Weir's, and whether the unit differs.
-const VARIABLES: &[(&str, &str, bool)] = &[
-    ("args", "query", false),
-    ("body_bytes_sent", "body_bytes", false),
-    ("bytes_sent", "bytes", false),
-    ("host", "host", false),
-    ("http_host", "host", false),
-    ("http_referer", "referer", false),
-    ("http_user_agent", "user_agent", false),
-    ("query_string", "query", false),
-    ("remote_addr", "peer", false),
-    ("remote_user", "user", false),
-    ("request", "request", false),
-    ("request_id", "request_id", false),
-    ("request_method", "method", false),
-    ("request_time", "duration_ms", true),
-    ("request_uri", "target", false),
-    ("server_protocol", "version", false),
-    ("status", "status", false),
-    ("tcpinfo_rtt", "rtt_us", false),
-    ("time_iso8601", "time", false),
-    ("time_local", "time_clf", false),
-    ("upstream_addr", "upstream", false),
-    ("upstream_response_time", "upstream_ms", true),
-    ("uri", "path", false),
+/// Times of nginx are in seconds.
+const IN_MILLIS: Option<&str> = Some("times are in milliseconds");
+
+/// Variables of nginx, Weir's, and how their values differ.
+const VARIABLES: &[(&str, &str, Option<&str>)] = &[
+    ("args", "query", None),
+    ("body_bytes_sent", "body_bytes", None),
+    ("bytes_sent", "bytes", None),
+    ("host", "host", None),
+    ("http_host", "host", None),
+    ("http_referer", "referer", None),
+    ("http_user_agent", "user_agent", None),
+    ("query_string", "query", None),
+    ("remote_addr", "peer", None),
+    ("remote_user", "user", None),
+    ("request", "request", None),
+    ("request_id", "request_id", None),
+    ("request_method", "method", None),
+    ("request_time", "duration_ms", IN_MILLIS),
+    ("request_uri", "target", None),
+    ("scheme", "scheme", None),
+    ("server_protocol", "version", None),
+    ("ssl_protocol", "tls_version", None),
+    ("status", "status", None),
+    ("tcpinfo_rtt", "rtt_us", None),
+    ("time_iso8601", "time", None),
+    ("time_local", "time_clf", None),
+    ("upstream_addr", "upstream", None),
+    (
+        "upstream_cache_status",
+        "cache_status",
+        Some(
+            "`$cache_status` is `hit` or why the upstream was asked, as `uri-miss` for `MISS` and `stale` for `EXPIRED`",
+        ),
+    ),
+    ("upstream_response_time", "upstream_ms", IN_MILLIS),
+    ("uri", "path", None),
 ];
+
+/// What the variables of request fields begin with, in nginx as in Weir.
+const FIELD_PREFIX: &str = "http_";
 
 /// Reads `log_format`; the template is known to later `access_log` by its name.
 pub(super) fn format(directive: &Directive, server: &mut Server) -> Fate {
@@ -43,24 +58,24 @@ pub(super) fn format(directive: &Directive, server: &mut Server) -> Fate {
         .filter(|text| !text.starts_with("escape="))
         .collect();
     match template(&texts.concat()) {
-        Ok((template, units_differ)) => {
+        Ok((template, differences)) => {
             server.log_templates.insert(name.clone(), template);
-            match units_differ {
-                true => Fate::changed("times are in milliseconds"),
-                false => Fate::Carried,
+            match differences.is_empty() {
+                true => Fate::Carried,
+                false => Fate::changed(differences.join("; ")),
             }
         }
         Err(why) => Fate::missing(why),
     }
 }
 
-/// The template of Weir, and whether the unit of a variable differs.
+/// The template of Weir, and how values of its variables differ.
 ///
 /// # Errors
 /// The first variable that Weir does not have.
-fn template(text: &str) -> Result<(String, bool), String> {
+fn template(text: &str) -> Result<(String, Vec<&'static str>), String> {
     let mut out = String::new();
-    let mut units_differ = false;
+    let mut differences: Vec<&'static str> = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
@@ -76,8 +91,12 @@ fn template(text: &str) -> Result<(String, bool), String> {
             }
         };
         let known = VARIABLES.iter().find(|(theirs, ..)| *theirs == name);
-        let (_, ours, differs) = known.ok_or_else(|| format!("Weir's log has no `${name}`"))?;
-        units_differ |= *differs;
+        let (ours, differs) = match known {
+            Some((_, ours, differs)) => (*ours, *differs),
+            None if name.len() > FIELD_PREFIX.len() && name.starts_with(FIELD_PREFIX) => (name, None),
+            None => return Err(format!("Weir's log has no `${name}`")),
+        };
+        differences.extend(differs.filter(|difference| !differences.contains(difference)));
         // What follows must not become a part of the name.
         match next.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
             true => out.push_str(&format!("${{{ours}}}")),
@@ -86,7 +105,7 @@ fn template(text: &str) -> Result<(String, bool), String> {
         rest = next;
     }
     out.push_str(rest);
-    Ok((out, units_differ))
+    Ok((out, differences))
 }
 
 /// Reads `access_log` of `http` or a server.
@@ -130,15 +149,36 @@ mod tests {
                 "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent",
                 Ok((
                     "$peer - $user [$time_clf] \"$request\" $status $body_bytes".to_owned(),
-                    false,
+                    vec![],
                 )),
             ),
             (
                 "${status}x ${request_time}s",
-                Ok(("${status}x ${duration_ms}s".to_owned(), true)),
+                Ok((
+                    "${status}x ${duration_ms}s".to_owned(),
+                    vec!["times are in milliseconds"],
+                )),
             ),
-            ("$status$uri", Ok(("$status$path".to_owned(), false))),
-            ("$request_id", Ok(("$request_id".to_owned(), false))),
+            ("$status$uri", Ok(("$status$path".to_owned(), vec![]))),
+            ("$request_id", Ok(("$request_id".to_owned(), vec![]))),
+            (
+                "$scheme $ssl_protocol $http_host ${http_x_forwarded_for}s",
+                Ok((
+                    "$scheme $tls_version $host ${http_x_forwarded_for}s".to_owned(),
+                    vec![],
+                )),
+            ),
+            (
+                "$request_time $upstream_cache_status $upstream_response_time",
+                Ok((
+                    "$duration_ms $cache_status $upstream_ms".to_owned(),
+                    vec![
+                        "times are in milliseconds",
+                        "`$cache_status` is `hit` or why the upstream was asked, as `uri-miss` for `MISS` and `stale` for `EXPIRED`",
+                    ],
+                )),
+            ),
+            ("$http_", Err("Weir's log has no `$http_`".to_owned())),
             ("$connection", Err("Weir's log has no `$connection`".to_owned())),
             ("$", Err("Weir's log has no `$`".to_owned())),
             ("${status", Err("a `${` has no `}`".to_owned())),

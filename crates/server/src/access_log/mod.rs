@@ -26,9 +26,11 @@ use crate::request_limit::Seats;
 use crate::traced::Trace;
 use by_host::{ByHost, Place};
 use escape::{push_clf, push_json};
+use http_semantics::field::Fields;
 use http_semantics::request::RequestHead;
 use runtime::Path;
 use runtime::listen::UNIX_PEER;
+use runtime::session::TlsVersion;
 use span::{Moment, Pending};
 use std::fmt;
 use std::net::IpAddr;
@@ -67,6 +69,14 @@ pub struct Request<'a> {
     pub referer: Option<&'a [u8]>,
     /// Value of `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
+    /// All fields, if they are known.
+    pub fields: Option<&'a Fields<'a, 'a>>,
+    /// Whether the client used https: to this server, or to a trusted peer.
+    pub is_secured: bool,
+    /// Version of TLS, if the connection to this server is encrypted.
+    pub tls: Option<TlsVersion>,
+    /// What the cache for the upstream did, in a word of `Cache-Status`.
+    pub cache: Option<&'static str>,
     /// The server that the request was passed to.
     pub upstream: Option<&'a Upstream<'a>>,
     /// Its id, if requests have ids.
@@ -78,7 +88,7 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// What the head of a request says; this client began to send it at `started`. The caller adds the rest.
     #[inline]
-    pub(crate) fn of(head: &RequestHead<'a, '_>, peer: IpAddr, started: Instant) -> Request<'a> {
+    pub(crate) fn of(head: &'a RequestHead<'a, 'a>, peer: IpAddr, started: Instant) -> Request<'a> {
         Request {
             peer,
             user: None,
@@ -92,6 +102,10 @@ impl<'a> Request<'a> {
             host: head.authority(),
             referer: head.referer(),
             user_agent: head.user_agent(),
+            fields: Some(&head.fields),
+            is_secured: false,
+            tls: None,
+            cache: None,
             upstream: None,
             id: None,
             trace: None,

@@ -7,6 +7,8 @@ use super::escape::{push_clf, push_json};
 use super::{Numbers, Request, RequestLine, push_ip, push_number};
 use crate::clock::Clock;
 use crate::config::{LogTemplate, Piece, Variable};
+use http_semantics::field::Fields;
+use runtime::session::TlsVersion;
 use std::io::Write as _;
 use units::Duration;
 
@@ -30,9 +32,25 @@ pub(super) fn compose(
                 };
                 early(*variable, writer, clock, request, status);
             }
+            Piece::Field(name) => {
+                let writer = Writer {
+                    out,
+                    is_json: template.is_json(),
+                };
+                writer.text(request.fields.map(|fields| value(fields, name)).as_deref());
+            }
         }
     }
     out.push(b'\n');
+}
+
+/// The values of all lines of a field, in order. Empty without any.
+fn value(fields: &Fields<'_, '_>, name: &str) -> Vec<u8> {
+    // HTTP/2 and HTTP/3 may split this one field into its members (RFC 9113 section 8.2.3).
+    let between: &[u8] = if name == "cookie" { b"; " } else { b", " };
+    let lines = fields.iter().filter(|(line, _)| line.eq_ignore_ascii_case(name));
+    let values: Vec<&[u8]> = lines.map(|(_, value)| value).collect();
+    values.join(between)
 }
 
 /// Writes values, each escaped for its kind of line.
@@ -115,6 +133,11 @@ fn early(variable: Variable, writer: Writer<'_>, clock: &Clock, request: &Reques
         Variable::Path => writer.text(target.map(|target| &target[..query_at.unwrap_or(target.len())])),
         Variable::Query => writer.text(target.and_then(|target| target.get(query_at? + 1..))),
         Variable::Version => writer.text(version),
+        Variable::Scheme => {
+            let scheme: &[u8] = if request.is_secured { b"https" } else { b"http" };
+            writer.text(Some(scheme));
+        }
+        Variable::TlsVersion => writer.text(request.tls.map(TlsVersion::name).map(str::as_bytes)),
         Variable::Host => writer.text(request.host),
         Variable::Referer => writer.text(request.referer),
         Variable::UserAgent => writer.text(request.user_agent),
@@ -136,6 +159,7 @@ fn early(variable: Variable, writer: Writer<'_>, clock: &Clock, request: &Reques
             writer.number(request.upstream.map(|upstream| upstream.took.as_micros() as u64));
         }
         Variable::UpstreamMs => writer.millis(request.upstream.map(|upstream| upstream.took)),
+        Variable::CacheStatus => writer.text(request.cache.map(str::as_bytes)),
         Variable::Status => writer.number(Some(status.into())),
         Variable::Bytes
         | Variable::BodyBytes

@@ -1,6 +1,7 @@
 //! Log lines as operators and their tools read them.
 
 use super::*;
+use http_semantics::field::Line as FieldLine;
 use units::UnixTime;
 
 fn clock() -> Clock {
@@ -27,6 +28,10 @@ fn request<'a>() -> Request<'a> {
         host: Some(b"example.org"),
         referer: None,
         user_agent: Some(b"curl/8"),
+        fields: None,
+        is_secured: false,
+        tls: None,
+        cache: None,
         upstream: None,
         id: None,
         trace: None,
@@ -300,6 +305,39 @@ fn a_template_makes_a_line() {
         by_template("$bytes $body_bytes $aborted", &r, Some(600)),
         "600 500 peer\n"
     );
+}
+
+#[test]
+fn a_template_shows_fields_and_how_the_request_came() {
+    let line = |name: &'static str, value: &'static [u8]| FieldLine { name, value };
+    let lines = [
+        line("X-Forwarded-For", b"192.0.2.1"),
+        line("cookie", b"a=1"),
+        line("x-forwarded-for", b"\"192.0.2.2\x07"),
+        line("Cookie", b"b=2"),
+        line("X-Empty", b""),
+    ];
+    let fields = Fields::new(&lines);
+    let r = Request {
+        fields: Some(&fields),
+        is_secured: true,
+        tls: Some(TlsVersion::V13),
+        cache: Some("uri-miss"),
+        ..request()
+    };
+    let template =
+        "$scheme $tls_version $cache_status $http_x_forwarded_for|$http_cookie|$http_x_empty$http_x_none";
+    assert_eq!(
+        by_template(template, &r, None),
+        "https TLSv1.3 uri-miss 192.0.2.1, \\\"192.0.2.2\\x07|a=1; b=2|--\n"
+    );
+    let json = "{\"f\":\"$http_x_forwarded_for\",\"n\":\"$http_x_none\",\"c\":\"$cache_status\"}";
+    let text = by_template(json, &r, None);
+    let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(parsed["f"], "192.0.2.1, \"192.0.2.2\u{7}");
+    assert_eq!((&parsed["n"], &parsed["c"]), (&"".into(), &"uri-miss".into()));
+    // In cleartext, without a cache, or where no request could be read.
+    assert_eq!(by_template(template, &request(), None), "http - - -|-|--\n");
 }
 
 #[test]

@@ -14,6 +14,9 @@ const LENGTH_MAX: usize = 4_096;
 /// Maximum number of variables in a template.
 const VARIABLES_MAX: usize = 100;
 
+/// What the variables of request fields begin with.
+const FIELD_PREFIX: &str = "http_";
+
 units::words! {
     /// A part of a log line that differs from request to request.
     pub enum Variable {
@@ -41,6 +44,10 @@ units::words! {
         Query = "query",
         /// Version of HTTP.
         Version = "version",
+        /// `https` or `http`.
+        Scheme = "scheme",
+        /// Version of TLS.
+        TlsVersion = "tls_version",
         /// Host that the request names.
         Host = "host",
         /// `Referer`.
@@ -61,6 +68,8 @@ units::words! {
         UpstreamUs = "upstream_us",
         /// The same in milliseconds.
         UpstreamMs = "upstream_ms",
+        /// What the cache for the upstream did.
+        CacheStatus = "cache_status",
         /// Status.
         Status = "status",
         /// Bytes sent, head included.
@@ -115,6 +124,29 @@ pub(crate) enum Piece {
     Text(String),
     /// The value of a variable.
     Value(Variable),
+    /// The value of a field of the request, by its name in lower case.
+    Field(Box<str>),
+}
+
+impl Piece {
+    /// The piece of a variable with this name. `None`: there is no such variable.
+    fn of(name: &str) -> Option<Piece> {
+        if let Ok(variable) = name.parse() {
+            return Some(Piece::Value(variable));
+        }
+        let field = name.strip_prefix(FIELD_PREFIX)?;
+        if field.is_empty() || !field.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return None;
+        }
+        let field = field.to_ascii_lowercase().replace('_', "-");
+        Some(match &*field {
+            // In HTTP/2 and HTTP/3, the host is no field.
+            "host" => Piece::Value(Variable::Host),
+            "referer" => Piece::Value(Variable::Referer),
+            "user-agent" => Piece::Value(Variable::UserAgent),
+            _ => Piece::Field(field.into()),
+        })
+    }
 }
 
 /// A format of log lines.
@@ -147,6 +179,11 @@ impl LogTemplate {
         pieces.any(|piece| matches!(piece, Piece::Value(variable) if is_path(*variable)))
     }
 
+    /// Whether it shows fields of requests by their names.
+    pub(crate) fn shows_fields(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Field(_)))
+    }
+
     /// Whether it shows the ids of requests.
     pub(crate) fn shows_id(&self) -> bool {
         let mut pieces = self.pieces.iter();
@@ -165,7 +202,7 @@ impl LogTemplate {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Value(variable) if variable.is_number() => "1".to_owned(),
-            Piece::Value(_) => "x".to_owned(),
+            Piece::Value(_) | Piece::Field(_) => "x".to_owned(),
         };
         self.pieces.iter().map(piece).collect()
     }
@@ -200,16 +237,19 @@ impl FromStr for LogTemplate {
                     rest.split_at(end)
                 }
             };
-            let variable = name.parse().map_err(|_| {
+            let piece = Piece::of(name).ok_or_else(|| {
                 let valid = Variable::WORDS.join(", $");
                 let nearest = units::words::nearest(name, Variable::WORDS);
                 let hint = nearest.map_or(String::new(), |one| format!("; did you mean `${one}`?"));
-                format!("`${name}` is no variable; valid are ${valid}{hint}; write `$$` for a dollar")
+                format!(
+                    "`${name}` is no variable; valid are ${valid}, and ${FIELD_PREFIX} with the name of a request field, \
+                     as in ${FIELD_PREFIX}accept_language{hint}; write `$$` for a dollar"
+                )
             })?;
             if !plain.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut plain)));
             }
-            pieces.push(Piece::Value(variable));
+            pieces.push(piece);
             rest = behind;
         }
         plain.push_str(rest);
@@ -218,7 +258,7 @@ impl FromStr for LogTemplate {
         }
         let count = pieces
             .iter()
-            .filter(|piece| matches!(piece, Piece::Value(_)))
+            .filter(|piece| !matches!(piece, Piece::Text(_)))
             .count();
         if count > VARIABLES_MAX {
             return Err(format!(
@@ -248,6 +288,7 @@ impl fmt::Display for LogTemplate {
             match piece {
                 Piece::Text(text) => f.write_str(&text.replace('$', "$$"))?,
                 Piece::Value(variable) => write!(f, "${{{variable}}}")?,
+                Piece::Field(name) => write!(f, "${{{FIELD_PREFIX}{}}}", name.replace('-', "_"))?,
             }
         }
         Ok(())
@@ -284,6 +325,26 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_requests_have_names_as_in_nginx() {
+        let template: LogTemplate = "${http_Accept_Language}s $http_x_a".parse().unwrap();
+        assert_eq!(
+            template.pieces(),
+            [
+                Piece::Field("accept-language".into()),
+                Piece::Text("s ".to_owned()),
+                Piece::Field("x-a".into()),
+            ]
+        );
+        assert!(template.shows_fields());
+        assert_eq!(template.to_string().parse(), Ok(template));
+        // These have variables of their own, whose values are at hand.
+        let known: LogTemplate = "$http_host$http_referer$http_user_agent".parse().unwrap();
+        assert_eq!("$host$referer$user_agent".parse(), Ok(known.clone()));
+        assert!(!known.shows_fields());
+        assert!(r#"{"a":"$http_x"}"#.parse::<LogTemplate>().is_ok());
+    }
+
+    #[test]
     fn mistakes_are_explained() {
         for (text, advice) in [
             ("", "one line"),
@@ -291,10 +352,14 @@ mod tests {
             (&*"x".repeat(LENGTH_MAX + 1), "at most 4096"),
             ("$stauts", "did you mean `$status`?"),
             ("$", "is no variable"),
+            ("$http_", "is no variable"),
+            ("${http_a b}", "$http_accept_language"),
+            ("{\"a\":$http_x}", "no JSON"),
             ("${status", "has no `}`"),
             ("{\"a\":$peer}", "no JSON"),
             ("{\"a\":\"$peer\"", "no JSON"),
             (&*"$status".repeat(VARIABLES_MAX + 1), "at most 100 variables"),
+            (&*"$http_a ".repeat(VARIABLES_MAX + 1), "at most 100 variables"),
         ] {
             let why = text.parse::<LogTemplate>().unwrap_err();
             assert!(why.contains(advice), "{text}: {why}");

@@ -75,6 +75,13 @@ impl Config {
         is_json(self.log_format, self.log_template.as_ref())
     }
 
+    /// Whether a log shows fields of requests that the built-in formats do not have.
+    pub(crate) fn logs_fields(&self) -> bool {
+        let hosts = self.host.iter().map(|host| &host.log_template);
+        let mut templates = hosts.chain([&self.log_template]).flatten();
+        templates.any(LogTemplate::shows_fields)
+    }
+
     /// Whether the lines of this site can show the state of the TCP path.
     fn can_show_path(&self) -> bool {
         match &self.log_template {

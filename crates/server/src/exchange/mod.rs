@@ -35,6 +35,7 @@ use crate::traced::Trace;
 use choose::{Stage, Start};
 use http_semantics::method::Method;
 use http_semantics::request::RequestHead;
+use runtime::session::TlsVersion;
 use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Duration, Instant};
@@ -83,6 +84,8 @@ pub(crate) enum Step<'e> {
 pub(crate) struct Way {
     /// Encrypted.
     pub(crate) is_secured: bool,
+    /// Version of TLS, if the connection to this server is encrypted.
+    pub(crate) tls: Option<TlsVersion>,
     /// At an admin address.
     pub(crate) is_admin: bool,
 }
@@ -326,10 +329,13 @@ impl Exchange {
             call: tried.call.as_ref(),
         });
         let user = self.user.as_deref().or(user);
+        let Way { is_secured, tls, .. } = self.way;
         let request = match asked {
             Asked::Request(head) => access_log::Request {
                 user,
                 stream,
+                is_secured,
+                tls,
                 upstream: upstream.as_ref(),
                 id: self.id.as_ref().map(RequestId::value),
                 trace: self.trace.as_deref(),
@@ -344,6 +350,10 @@ impl Exchange {
                 host: None,
                 referer: None,
                 user_agent: None,
+                is_secured,
+                tls,
+                fields: None,
+                cache: None,
                 upstream: None,
                 id: self.id.as_ref().map(RequestId::value),
                 trace: self.trace.as_deref(),

@@ -34,6 +34,7 @@ impl LogSink for Kept {
 /// In cleartext, at a public address.
 const WAY: Way = Way {
     is_secured: false,
+    tls: None,
     is_admin: false,
 };
 

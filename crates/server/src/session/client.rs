@@ -10,7 +10,7 @@ use crate::request_id::{Nth, RequestId};
 use crate::request_limit::Seats;
 use crate::traced::{Trace, Tracing};
 use http_semantics::request::RequestHead;
-use runtime::session::Secured;
+use runtime::session::{Secured, TlsVersion};
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use units::{Duration, Instant};
 pub(super) struct Client {
     address: IpAddr,
     layer: Layer,
+    /// Version of TLS, once client and layer have agreed.
+    tls: Option<TlsVersion>,
     /// Whether it came to an admin address.
     is_admin: bool,
     /// Number of its requests so far, over this connection.
@@ -66,6 +68,7 @@ impl Client {
         Client {
             address,
             layer,
+            tls: None,
             is_admin: false,
             requests: 0,
             more: match pace {
@@ -223,6 +226,12 @@ impl Client {
         self.layer == Layer::Agreed
     }
 
+    /// The version of TLS, if the connection is encrypted.
+    #[inline]
+    pub(super) fn tls(&self) -> Option<TlsVersion> {
+        self.tls
+    }
+
     /// At an admin address.
     pub(super) fn at_admin(self, is_admin: bool) -> Client {
         Client { is_admin, ..self }
@@ -238,6 +247,7 @@ impl Client {
     pub(super) fn way(&self, cx: &Cx, asked: Asked<'_, '_, '_>) -> Way {
         Way {
             is_secured: self.used_https(cx, asked),
+            tls: self.tls,
             is_admin: self.is_admin,
         }
     }
@@ -278,6 +288,7 @@ impl Client {
     /// Takes over what TLS agreed on.
     pub(super) fn secured(&mut self, secured: Secured<'_>) {
         self.layer = Layer::Agreed;
+        self.tls = secured.version;
         if let Some(name) = secured.identity {
             let mut more = self.more.take().unwrap_or_default();
             more.identity = Some(Arc::from(name));

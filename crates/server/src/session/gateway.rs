@@ -162,6 +162,9 @@ pub(super) fn log(
     let request = access_log::Request {
         user: user.as_deref().or(client.user()),
         stream,
+        is_secured: client.used_https(cx, Asked::Request(head)),
+        tls: client.tls(),
+        cache: forward.cache_word(),
         upstream: upstream.as_ref(),
         id: forward.id.as_ref().map(RequestId::value),
         trace: forward.trace.as_deref(),

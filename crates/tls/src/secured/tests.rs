@@ -210,7 +210,8 @@ fn a_protocol_is_served_over_tls_without_knowing() {
     assert!(rig.sim.is_closed(rig.wire) && !rig.sim.was_reset(rig.wire));
     assert_eq!(
         said(&told),
-        "Secured { protocol: Some([104, 116, 116, 112, 47, 49, 46, 49]), resumed: false, identity: None }"
+        "Secured { protocol: Some([104, 116, 116, 112, 47, 49, 46, 49]), resumed: false, identity: None, \
+         version: Some(V13) }"
     );
 }
 

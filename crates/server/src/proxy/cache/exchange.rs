@@ -489,6 +489,11 @@ impl Cached {
         self.status.value()
     }
 
+    /// The same in a word, for the access log.
+    pub(crate) fn word(&self) -> Option<&'static str> {
+        self.status.word()
+    }
+
     /// The head of the upstream's response arrived, in this version; `length` is that of its content, if it is known. Returns
     /// whether the client gets [`Cached::take_reply`] in its place.
     pub(crate) fn answered(

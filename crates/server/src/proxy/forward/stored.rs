@@ -119,6 +119,11 @@ impl Forward {
         self.stood_in_for.take()
     }
 
+    /// What the cache of the rule did, in a word of `Cache-Status`, if there is one.
+    pub(crate) fn cache_word(&self) -> Option<&'static str> {
+        self.cached.as_ref()?.word()
+    }
+
     /// What the access log says of the upstream; nothing, if the cache answered without one.
     pub(crate) fn logged<'a>(
         &self,

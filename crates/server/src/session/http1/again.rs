@@ -117,8 +117,13 @@ impl Http1 {
                 host: known.host(),
                 referer: known.referer(),
                 user_agent: known.user_agent(),
+                // No trusted peer comes here, which could name another scheme.
+                is_secured,
+                tls: self.client.tls(),
+                cache: matches!(send, Send::Stored(..)).then_some("hit"),
                 upstream: None,
-                // Heads are not kept if requests have ids or are traced.
+                // Heads are not kept if logs show fields, and if requests have ids or are traced.
+                fields: None,
                 id: None,
                 trace: None,
             };

@@ -75,8 +75,13 @@ pub(in crate::session) fn again(
             host: known.logged.host.as_deref(),
             referer: known.logged.referer.as_deref(),
             user_agent: known.logged.user_agent.as_deref(),
+            // No trusted peer comes here, which could name another scheme.
+            is_secured: carrier.is_secured,
+            tls: client.tls(),
+            cache: Some("hit"),
             upstream: None,
-            // Requests are not kept if they have ids or are traced.
+            // Requests are not kept if logs show fields, and if requests have ids or are traced.
+            fields: None,
             id: None,
             trace: None,
         };
