@@ -425,6 +425,18 @@ fn pipelining_is_faster_in_every_network_or_the_claim_fails() {
     assert_eq!(entry.verdict, Verdict::NotJudged, "{}", entry.reason);
 }
 
+/// The document has no HTTP/1.0 over the modem, so the simulation decides without it.
+#[test]
+fn a_validation_needs_a_fifth_of_the_packets_where_http10_is_simulated() {
+    for (pipelined, wanted) in [(90.0, Verdict::SimulatedOnly), (120.0, Verdict::NotReproduced)] {
+        let mut numbers = visits(World::Simulated, "packets", 500.0, pipelined, pipelined);
+        let labels = "server=Weir network=ppp test=cache_validation mode=pipelined";
+        numbers.push((World::Simulated, "packets", labels.to_owned(), pipelined));
+        let entry = entry_with("w3c", "w3-01", numbers);
+        assert_eq!(entry.verdict, wanted, "{pipelined}: {}", entry.reason);
+    }
+}
+
 #[test]
 fn pipelined_packets_are_larger_and_more_in_a_connection() {
     for (packets, wanted) in [(180.0, Verdict::Reproduced), (400.0, Verdict::NotReproduced)] {
