@@ -399,7 +399,7 @@ fn rows_are_used_once() {
     );
 }
 
-/// By default, a start knows no cookie of the one before and uses its connection. The file can turn round both.
+/// By default, a start has no cookies of the start before, and reuses its connection. Keys of the file reverse both defaults.
 #[test]
 fn starts_keep_cookies_and_connections_as_the_file_says() {
     let once = BUY.replace("file = \"users.csv\"", "file = \"users.csv\"\norder = \"once\"");
