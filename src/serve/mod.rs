@@ -367,9 +367,11 @@ fn control_rights(config: &Config, flags: &Flags) -> Result<FileRights, Failure>
         .transpose()
         .map_err(|error| flags.blame("control-group", error.to_string()))?;
     let (user, own) = privilege::current();
+    let mode = config.control_mode_in_force();
     Ok(FileRights {
-        mode: config.control_mode_in_force().0,
-        owner: group.filter(|group| *group != own).map(|group| (user, group)),
+        mode: mode.0,
+        // Also if it is the group of this process: a folder with the set-group-ID bit gives its own group to new files.
+        owner: mode.admits_group().then_some((user, group.unwrap_or(own))),
     })
 }
 

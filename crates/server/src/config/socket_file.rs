@@ -59,6 +59,11 @@ impl ControlMode {
     const OWNER: ControlMode = ControlMode(0o600);
     /// The user and the group of the file.
     const GROUP: ControlMode = ControlMode(0o660);
+
+    /// Whether the group of the file may connect.
+    pub fn admits_group(self) -> bool {
+        self == ControlMode::GROUP
+    }
 }
 
 impl FromStr for ControlMode {
@@ -106,7 +111,7 @@ impl Config {
                 "there is no control socket; set `control` beside it, or remove the key",
             ));
         }
-        if self.control_group.is_some() && self.control_mode_in_force() == ControlMode::OWNER {
+        if self.control_group.is_some() && !self.control_mode_in_force().admits_group() {
             return Err(ConfigError::invalid(
                 "control-mode",
                 "\"600\" keeps the group of `control-group` out; set \"660\", or remove one of the two keys",
