@@ -98,7 +98,7 @@ impl Config {
         })
     }
 
-    /// Validates that the rights of a control socket have one, and admit the group that they name.
+    /// Validates that there is a control socket if a key is about its rights, and that the mode admits a configured group.
     pub(super) fn validate_control(&self) -> Result<(), ConfigError> {
         let key = match (self.control_mode, &self.control_group) {
             (_, Some(_)) => "control-group",
