@@ -69,6 +69,7 @@ use runtime::diagnostics::Diagnostics;
 use runtime::listen::{FileRights, Listening};
 use runtime::memory::Budget;
 use runtime::process::inherit::{Predecessor, Program};
+use runtime::process::privilege::AccountError;
 use runtime::process::{notify, privilege};
 use runtime::shaping::Shaping;
 use runtime::signal::Signals;
@@ -324,7 +325,7 @@ fn warn_of_mistakes(server: &Server, flags: &Flags) {
 /// addresses need no socket.
 ///
 /// # Errors
-/// `Usage` for a group that does not exist. `System`, naming the file and what to do.
+/// As [`control_rights`]; `System`, naming the file and what to do.
 fn open_control(
     config: &Config,
     flags: &Flags,
@@ -360,16 +361,22 @@ fn open_control(
 /// Who may use the control socket. Its owner is the user of this process.
 ///
 /// # Errors
-/// `Usage` for a group that does not exist.
+/// `Usage` for a group that does not exist or cannot be looked up.
 fn control_rights(config: &Config, flags: &Flags) -> Result<FileRights, Failure> {
     let group = config.control_group.as_deref().map(privilege::find_group);
-    let group = group
-        .transpose()
-        .map_err(|error| flags.blame("control-group", error.to_string()))?;
+    let group = group.transpose().map_err(|error| {
+        let advice = match error {
+            AccountError::Database(_) => "; write the number of the group, or restart the server",
+            _ => "",
+        };
+        flags.blame("control-group", format!("{error}{advice}"))
+    })?;
     let (user, own) = privilege::current();
+    let mode = config.control_mode_in_force();
     Ok(FileRights {
-        mode: config.control_mode_in_force().0,
-        owner: group.filter(|group| *group != own).map(|group| (user, group)),
+        mode: mode.0,
+        // Also if it is the group of this process: a folder with the set-group-ID bit gives its own group to new files.
+        owner: mode.admits_group().then_some((user, group.unwrap_or(own))),
     })
 }
 

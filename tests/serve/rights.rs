@@ -467,8 +467,11 @@ fn the_control_socket_goes_to_a_group_if_its_user_may_give_it() {
     if skipped(&tree) {
         return;
     }
-    chown(tree.join("of-nobody"), Some(NOBODY), Some(NOBODY)).expect("root");
-    let socket = tree.join("of-nobody/control");
+    // The socket must not keep the group that this folder gives to new files.
+    let folder = tree.join("of-nobody");
+    chown(&folder, Some(NOBODY), Some(4712)).expect("root");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o2755)).expect("our own folder");
+    let socket = folder.join("control");
     let launch = |more: &[&str]| {
         Launch::new(Strategy::LOOPS)
             .root(&tree.join("site"))

@@ -287,7 +287,8 @@ impl Drop for Named {
 
 /// Listens at `path`, which is readable and writable for its owner only from the moment it exists. The mode is set
 /// before the name is created: Linux gives a socket's file the mode of the socket, without the umask's bits (unix(7)).
-/// Others are admitted before the socket listens, because the umask, which belongs to all threads, would remove their bits.
+/// Group and mode of others are set afterwards, because the umask, which belongs to all threads, would remove their bits.
+/// Nobody connects in between: the socket does not listen yet.
 fn bind(path: &Path, rights: FileRights) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;

@@ -1145,8 +1145,8 @@ mod tests {
             let found = server.explain(&question, Instant::ZERO, wall).unwrap();
             assert_eq!(found.status, status, "{target} {peer}: {found:?}");
             assert!(found.source.contains(source), "{target} {peer}: {found:?}");
-            let access = found.steps.iter().filter(|step| step.subject == "access");
-            assert_eq!(access.last().unwrap().text, text, "{target} {peer}");
+            let mut access = found.steps.iter().filter(|step| step.subject == "access");
+            assert_eq!(access.next_back().unwrap().text, text, "{target} {peer}");
             // The redirect comes first.
             let question = Question {
                 is_secured: false,

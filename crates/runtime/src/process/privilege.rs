@@ -125,16 +125,17 @@ impl Account {
     }
 }
 
-/// The GID of a group, given by its name or as a number.
+/// The GID of a group, given by its name or as a number. A number is used as it is if groups cannot be looked up: under
+/// Landlock, the file of groups is out of reach once another program has replaced it.
 ///
 /// # Errors
-/// If the group does not exist or cannot be looked up.
+/// If the group does not exist, or its name cannot be looked up.
 pub fn find_group(group: &str) -> Result<u32, AccountError> {
     let name = CString::new(group).map_err(|_| AccountError::NoGroup(group.to_owned()))?;
     match (sys::find_group(&name), group.parse::<u32>()) {
-        (Ok(Some(gid)), _) | (Ok(None), Ok(gid)) => Ok(gid),
+        (Ok(Some(gid)), _) | (Ok(None) | Err(_), Ok(gid)) => Ok(gid),
         (Ok(None), Err(_)) => Err(AccountError::NoGroup(group.to_owned())),
-        (Err(error), _) => Err(AccountError::Database(error)),
+        (Err(error), Err(_)) => Err(AccountError::Database(error)),
     }
 }
 

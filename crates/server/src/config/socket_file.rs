@@ -59,6 +59,11 @@ impl ControlMode {
     const OWNER: ControlMode = ControlMode(0o600);
     /// The user and the group of the file.
     const GROUP: ControlMode = ControlMode(0o660);
+
+    /// Whether the group of the file may connect.
+    pub fn admits_group(self) -> bool {
+        self == ControlMode::GROUP
+    }
 }
 
 impl FromStr for ControlMode {
@@ -93,7 +98,7 @@ impl Config {
         })
     }
 
-    /// Validates that the rights of a control socket have one, and admit the group that they name.
+    /// Validates that there is a control socket if a key is about its rights, and that the mode admits a configured group.
     pub(super) fn validate_control(&self) -> Result<(), ConfigError> {
         let key = match (self.control_mode, &self.control_group) {
             (_, Some(_)) => "control-group",
@@ -106,7 +111,7 @@ impl Config {
                 "there is no control socket; set `control` beside it, or remove the key",
             ));
         }
-        if self.control_group.is_some() && self.control_mode_in_force() == ControlMode::OWNER {
+        if self.control_group.is_some() && !self.control_mode_in_force().admits_group() {
             return Err(ConfigError::invalid(
                 "control-mode",
                 "\"600\" keeps the group of `control-group` out; set \"660\", or remove one of the two keys",
