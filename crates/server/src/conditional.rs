@@ -37,6 +37,8 @@ pub(crate) struct Dependence {
     /// Lines for answers of this kind.
     lines: FieldListBuf,
 }
+    /// Names of fields that the answer does not have, unless they are among the lines.
+    removed: Vec<String>,
 
 impl Conditional {
     /// The rules of these sites.
@@ -85,7 +87,7 @@ impl Conditional {
                 is_dependent = true;
                 found.read(rule.conditions.fields());
                 if rule.conditions.hold(facts) {
-                    put(rule, &mut found.lines);
+                    found.put(rule);
                 }
             }
         }
@@ -116,20 +118,10 @@ impl Conditional {
             let found: &mut Dependence = found.get_or_insert_default();
             found.read(rule.conditions.fields());
             if rule.conditions.hold(facts) {
-                put(rule, &mut found.lines);
+                found.put(rule);
             }
         }
         found
-    }
-}
-
-/// Puts the lines of a rule in place of those of the same names.
-fn put(rule: &HeaderRule, lines: &mut FieldListBuf) {
-    for line in &rule.header {
-        lines.remove(line.name());
-    }
-    for line in &rule.header {
-        lines.add(line.name(), line.value().as_bytes());
     }
 }
 
@@ -173,13 +165,27 @@ impl Dependence {
 
     /// Fields of the request that the answer depends on; may be empty.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+    /// Notes what a rule does whose conditions hold.
+    fn put(&mut self, rule: &HeaderRule) {
+        rule.put(&mut self.lines);
+        self.removed.extend(rule.removed().map(str::to_owned));
+    }
+
+    /// Names of fields that the answer does not have, unless this adds them.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = &str> {
+        self.removed.iter().map(String::as_str)
+    }
+
         self.fields.iter().map(String::as_str)
     }
 
-    /// Puts its lines in place of those of the same names.
+    /// Puts its lines in place of those of the same names, and removes fields.
     pub(crate) fn put_lines(&self, lines: &mut FieldListBuf) {
         for (name, _) in self.lines.list().iter() {
             lines.remove(&String::from_utf8_lossy(name));
+        for name in self.removed() {
+            lines.remove(name);
+        }
         }
         lines.extend(self.lines.list());
     }
@@ -191,6 +197,7 @@ impl Dependence {
             lines: other.lines,
             ..self
         }
+            removed: other.removed,
     }
 }
 

@@ -373,10 +373,9 @@ fn explain(
             if !rule.conditions.hold(facts) {
                 continue;
             }
-            let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
             say(
                 "header-rule",
-                format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
+                format!("rule {} for `{}`: {}", at + 1, rule.path, rule.in_words()),
             );
         }
     }

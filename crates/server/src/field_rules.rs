@@ -26,6 +26,15 @@ struct SiteRules {
     cors: Vec<Cors>,
 }
 
+/// What rules do to a response that is no file.
+#[derive(Debug, Default)]
+pub(crate) struct Always<'c> {
+    /// Lines that replace those of the same names.
+    pub(crate) lines: FieldListBuf,
+    /// Names of fields that the response does not have, unless they are among the lines.
+    pub(crate) removed: Vec<&'c str>,
+}
+
 /// What a rule for other origins says about a request.
 #[derive(Debug)]
 pub(crate) struct CrossOrigin<'c, 'b> {
@@ -64,16 +73,16 @@ impl FieldRules {
         self.sites.is_empty()
     }
 
-    /// Lines of a response of this site that is no file. They replace lines of the same names. `path` is that of the
-    /// request as received; `None`: there is none.
+    /// What the rules do to a response of this site that is no file. `path` is that of the request as received; `None`: there is
+    /// none.
     #[cold]
-    pub(crate) fn always(&self, site: usize, path: Option<&[u8]>) -> FieldListBuf {
-        let mut lines = FieldListBuf::default();
+    pub(crate) fn always(&self, site: usize, path: Option<&[u8]>) -> Always<'_> {
+        let mut always = Always::default();
         let Some(rules) = self.sites.get(site) else {
-            return lines;
+            return always;
         };
         for line in &rules.general {
-            lines.add(line.name(), line.value().as_bytes());
+            always.lines.add(line.name(), line.value().as_bytes());
         }
         let spelled = path.and_then(spelling);
         for rule in &rules.always {
@@ -82,12 +91,11 @@ impl FieldRules {
                 None => rule.path.matches_all(),
             };
             if applies {
-                rule.header.iter().for_each(|line| lines.remove(line.name()));
-                let added = rule.header.iter();
-                added.for_each(|line| lines.add(line.name(), line.value().as_bytes()));
+                rule.put(&mut always.lines);
+                always.removed.extend(rule.removed());
             }
         }
-        lines
+        always
     }
 
     /// What the rules for other origins say about a request; `None`: none applies to it.
@@ -131,7 +139,7 @@ impl FieldRules {
         if self.is_empty() {
             return RuledLines::NONE;
         }
-        let mut lines = self.always(site, facts.head.target.path());
+        let Always { mut lines, removed } = self.always(site, facts.head.target.path());
         let mut is_cross_origin = false;
         if let Some(cross) = self.cross_origin(site, facts) {
             is_cross_origin = true;
@@ -143,6 +151,7 @@ impl FieldRules {
         }
         RuledLines {
             text: std::mem::take(lines.text_mut()),
+            removed: removed.into_iter().map(str::to_owned).collect(),
             is_cross_origin,
         }
     }
@@ -165,10 +174,13 @@ impl RuledLines {
 
     /// These lines, and those that the response owes to conditions.
     #[cold]
-    pub(crate) fn depending(self, dependence: &Dependence) -> RuledLines {
+    pub(crate) fn depending(mut self, dependence: &Dependence) -> RuledLines {
+        self.removed.extend(dependence.removed().map(str::to_owned));
         let mut lines = FieldListBuf::default();
         lines.extend(self.list());
         dependence.put_lines(&mut lines);
+    /// Names of fields of the upstream that are left out.
+    removed: Vec<String>,
         let fields: Vec<&str> = dependence.fields().collect();
         if !fields.is_empty() && !lines.add_members("Vary", &fields) {
             lines.add("Vary", fields.join(", ").as_bytes());
@@ -177,6 +189,7 @@ impl RuledLines {
             text: std::mem::take(lines.text_mut()),
             ..self
         }
+        removed: Vec::new(),
     }
 
     /// These lines, and that with the id of the request.
@@ -201,7 +214,8 @@ impl RuledLines {
 
     /// Bytes of memory held.
     pub(crate) fn held(&self) -> usize {
-        self.text.capacity()
+        let names = self.removed.iter().map(String::capacity);
+        self.text.capacity() + names.sum::<usize>()
     }
 }
 
@@ -213,6 +227,7 @@ impl CrossOrigin<'_, '_> {
 
     /// Whether another origin could get other lines.
     pub(crate) fn depends_on_origin(&self) -> bool {
+            || self.removed.iter().any(|one| one.eq_ignore_ascii_case(name))
         self.grant != Grant::Any
     }
 

@@ -372,10 +372,11 @@ impl<'e, 'b> Composer<'e, 'b> {
         if let Some((rules, site, path)) = self.field_rules {
             let always = rules.always(site, path);
             let head = &mut self.lines.head;
-            for (name, _) in always.list().iter() {
+            always.removed.iter().for_each(|name| head.remove(name));
+            for (name, _) in always.lines.list().iter() {
                 head.remove(&String::from_utf8_lossy(name));
             }
-            head.extend(always.list());
+            head.extend(always.lines.list());
         }
         self.answer(status, source, len)
     }
