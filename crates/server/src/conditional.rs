@@ -22,7 +22,8 @@ pub(crate) struct Conditional {
 /// The rules of one site that have conditions.
 #[derive(Debug)]
 struct Site {
-    /// Paths of redirects, upstreams, tried files and rules for other origins, and the fields that their conditions read.
+    /// Paths of redirects, fixed answers, upstreams, tried files and rules for other origins, and the fields that their conditions
+    /// read.
     choices: Vec<(PathPattern, Vec<String>)>,
     header_rules: Vec<HeaderRule>,
     /// Whether there are access rules with conditions.
@@ -36,9 +37,9 @@ pub(crate) struct Dependence {
     fields: Vec<String>,
     /// Lines for answers of this kind.
     lines: FieldListBuf,
-}
     /// Names of fields that the answer does not have, unless they are among the lines.
     removed: Vec<String>,
+}
 
 impl Conditional {
     /// The rules of these sites.
@@ -131,10 +132,11 @@ impl Site {
             .redirect
             .iter()
             .map(|rule| (rule.from(), rule.conditions()));
+        let fixed = config.respond.iter().map(|rule| (rule.path(), rule.conditions()));
         let proxies = config.proxy.iter().map(|rule| (&rule.path, &rule.conditions));
         let tried = config.try_files.iter().map(|rule| (&rule.path, &rule.conditions));
         let cors = config.cors.iter().map(|rule| (&rule.path, &rule.conditions));
-        let choices = redirects.chain(proxies).chain(tried).chain(cors);
+        let choices = redirects.chain(fixed).chain(proxies).chain(tried).chain(cors);
         let choices = choices.filter(|(_, conditions)| !conditions.is_empty());
         let header_rules = config.header_rule.iter();
         Site {
@@ -163,8 +165,6 @@ impl Dependence {
         }
     }
 
-    /// Fields of the request that the answer depends on; may be empty.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
     /// Notes what a rule does whose conditions hold.
     fn put(&mut self, rule: &HeaderRule) {
         rule.put(&mut self.lines);
@@ -176,16 +176,18 @@ impl Dependence {
         self.removed.iter().map(String::as_str)
     }
 
+    /// Fields of the request that the answer depends on; may be empty.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(String::as_str)
     }
 
     /// Puts its lines in place of those of the same names, and removes fields.
     pub(crate) fn put_lines(&self, lines: &mut FieldListBuf) {
-        for (name, _) in self.lines.list().iter() {
-            lines.remove(&String::from_utf8_lossy(name));
         for name in self.removed() {
             lines.remove(name);
         }
+        for (name, _) in self.lines.list().iter() {
+            lines.remove(&String::from_utf8_lossy(name));
         }
         lines.extend(self.lines.list());
     }
@@ -195,9 +197,9 @@ impl Dependence {
         self.read(other.fields());
         Dependence {
             lines: other.lines,
+            removed: other.removed,
             ..self
         }
-            removed: other.removed,
     }
 }
 
@@ -254,6 +256,11 @@ mod tests {
             (access, "/a", None),
             (access, "/docs/a", Some("X-A Cookie")),
             (access, "/docs/a.html", Some("X-A Cookie X-B")),
+            (
+                "[[respond]]\npath = '/f'\nif = 'not header X-F'\n",
+                "/f",
+                Some("X-F"),
+            ),
             (redirects, "/r", Some("x-a")),
             (redirects, "/s", Some("")),
             (redirects, "/t", None),

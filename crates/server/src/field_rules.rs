@@ -157,10 +157,29 @@ impl FieldRules {
     }
 }
 
+/// Puts the lines of rules among those of a fixed answer with status 200, for a request for this path in normalized spelling: the
+/// lines that a file there would have. Rules with conditions: `crate::conditional`.
+#[cold]
+pub(crate) fn put_of_content(config: &Config, path: &[u8], lines: &mut FieldListBuf) {
+    let general = config.general_lines();
+    for line in &general {
+        lines.remove(line.name());
+    }
+    for line in &general {
+        lines.add(line.name(), line.value().as_bytes());
+    }
+    let rules = config.header_rule.iter();
+    for rule in rules.filter(|rule| rule.conditions.is_empty() && rule.path.matches(path)) {
+        rule.put(lines);
+    }
+}
+
 /// Lines of rules for one response of an upstream.
 #[derive(Debug, Default)]
 pub(crate) struct RuledLines {
     text: Vec<u8>,
+    /// Names of fields of the upstream that are left out.
+    removed: Vec<String>,
     /// Whether this server decides which pages of other origins may read the response.
     is_cross_origin: bool,
 }
@@ -169,6 +188,7 @@ impl RuledLines {
     /// No lines.
     pub(crate) const NONE: RuledLines = RuledLines {
         text: Vec::new(),
+        removed: Vec::new(),
         is_cross_origin: false,
     };
 
@@ -179,8 +199,6 @@ impl RuledLines {
         let mut lines = FieldListBuf::default();
         lines.extend(self.list());
         dependence.put_lines(&mut lines);
-    /// Names of fields of the upstream that are left out.
-    removed: Vec<String>,
         let fields: Vec<&str> = dependence.fields().collect();
         if !fields.is_empty() && !lines.add_members("Vary", &fields) {
             lines.add("Vary", fields.join(", ").as_bytes());
@@ -189,7 +207,6 @@ impl RuledLines {
             text: std::mem::take(lines.text_mut()),
             ..self
         }
-        removed: Vec::new(),
     }
 
     /// These lines, and that with the id of the request.
@@ -209,6 +226,7 @@ impl RuledLines {
         const PREFIX: &[u8] = b"access-control-";
         let start = name.as_bytes().get(..PREFIX.len()).unwrap_or_default();
         (self.list().has(name) && !name.eq_ignore_ascii_case("vary"))
+            || self.removed.iter().any(|one| one.eq_ignore_ascii_case(name))
             || (self.is_cross_origin && start.eq_ignore_ascii_case(PREFIX))
     }
 
@@ -227,7 +245,6 @@ impl CrossOrigin<'_, '_> {
 
     /// Whether another origin could get other lines.
     pub(crate) fn depends_on_origin(&self) -> bool {
-            || self.removed.iter().any(|one| one.eq_ignore_ascii_case(name))
         self.grant != Grant::Any
     }
 

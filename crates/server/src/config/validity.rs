@@ -1,7 +1,9 @@
 //! Which values of a configuration are valid together, and the bounds of those that have no type of their own.
 
 use super::{Config, ConfigError, FastCgi, Http3, LineOrder, LogFormat, LogTemplate};
-use super::{access, cors, header_rule, limit, mount, pattern, redirect, trusted, try_files, uploads, values};
+use super::{
+    access, cors, header_rule, limit, mount, pattern, redirect, respond, trusted, try_files, uploads, values,
+};
 use runtime::shaping::Shaping;
 use units::{Bytes, Duration};
 
@@ -289,6 +291,7 @@ impl Config {
             ));
         }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
+        respond::validate(&self.respond).map_err(|why| ConfigError::invalid("respond", why))?;
         for proxy in &self.proxy {
             proxy
                 .validate()
