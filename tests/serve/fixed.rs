@@ -118,10 +118,8 @@ fn a_text_answers_in_place_of_files_and_upstreams(strategy: Strategy) {
         ("GET", "/passed/up", "", 200, "not the upstream"),
         ("POST", "/passed/up", "", 200, "not the upstream"),
     ] {
-        let fields: &[(&str, &str)] = match cookie {
-            "" => &[],
-            cookie => &[("cookie", cookie)],
-        };
+        let fields = [("cookie", cookie)];
+        let fields = &fields[..usize::from(!cookie.is_empty())];
         let mut first = server.connect();
         let mut second = frames::connect(&server);
         // Several times, because known requests are answered in another way.
