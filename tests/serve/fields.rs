@@ -27,6 +27,22 @@ always = true
 path = "/*"
 header = ["X-File: yes"]
 
+[[header-rule]]
+path = "*/bare"
+remove = ["X-Own", "X-Always", "Permissions-Policy"]
+always = true
+
+[[header-rule]]
+path = "*/bare"
+remove = ["X-File"]
+
+[[header-rule]]
+path = "*/bare"
+if = "cookie c"
+header = ["X-Own: of the rule"]
+remove = ["Referrer-Policy"]
+always = true
+
 [[redirect]]
 from = "/moved"
 to = "/"
@@ -75,6 +91,7 @@ fn tree(upstream: &str) -> Tree {
         ("site/open/a.txt", "open"),
         ("site/api/a.txt", "some api"),
         ("site/late/a.txt", "late"),
+        ("site/late/bare", "bare"),
         ("weir.toml", &config),
     ])
 }
@@ -142,6 +159,35 @@ fn a_rule_can_apply_to_every_response(strategy: Strategy) {
         (plain.field("X-Always"), plain.field("X-Frame-Options")),
         (None, None)
     );
+}
+
+fn a_rule_can_remove_fields(strategy: Strategy) {
+    let upstream = Upstream::answering(UPSTREAM);
+    let tree = tree(&upstream.url);
+    let server = launch(strategy, &tree);
+    for (path, status, is_passed) in [
+        ("/late/bare", 200, false),
+        ("/bare", 404, false),
+        ("/passed/bare", 200, true),
+    ] {
+        // Three times, because a known head is answered in another way.
+        for _ in 0..3 {
+            let answer = ask(&server, "GET", path, "");
+            assert_eq!(answer.status, status, "{path}");
+            for name in ["X-Own", "X-Always", "X-File", "Permissions-Policy"] {
+                assert_eq!(answer.field(name), None, "{path} {name}");
+            }
+            assert_eq!(all(&answer, "Referrer-Policy"), ["same-origin"], "{path}");
+            assert_eq!(answer.must("X-Frame-Options"), "DENY", "{path}");
+            let answer = ask(&server, "GET", path, "Cookie: c=1\r\n");
+            assert_eq!(all(&answer, "X-Own"), ["of the rule"], "{path}");
+            assert_eq!(answer.field("Referrer-Policy"), None, "{path}");
+            let vary = all(&answer, "Vary").join(", ");
+            assert!(vary.contains("Cookie"), "{path}: {vary}");
+            assert_eq!(vary.contains("Accept"), is_passed, "{path}: {vary}");
+        }
+    }
+    assert_eq!(ask(&server, "GET", "/passed/a", "").must("X-Own"), "a");
 }
 
 fn pages_of_other_origins_may_read_what_a_rule_allows(strategy: Strategy) {
@@ -235,9 +281,10 @@ fn a_preflight_request_is_answered(strategy: Strategy) {
 
 on_strategy!(
     loops, LOOPS: a_rule_can_apply_to_every_response, pages_of_other_origins_may_read_what_a_rule_allows,
-    a_preflight_request_is_answered
+    a_preflight_request_is_answered, a_rule_can_remove_fields
 );
 on_strategy!(
     loops_uring, LOOPS_URING: a_rule_can_apply_to_every_response,
-    pages_of_other_origins_may_read_what_a_rule_allows, a_preflight_request_is_answered
+    pages_of_other_origins_may_read_what_a_rule_allows, a_preflight_request_is_answered,
+    a_rule_can_remove_fields
 );

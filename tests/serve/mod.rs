@@ -12,6 +12,7 @@
 //! - `fields`: field lines by rule in responses of every kind, and pages of other origins
 //! - `forward_auth`, `forward_auth_reuse`: requests about which another server decides, and the connections to it
 //! - `fastcgi`: applications of FastCGI: which script answers which path, and how applications can fail
+//! - `fixed`: texts of the configuration as answers
 //! - `files`: which file answers which path; redirects, listings, error pages, methods
 //! - `request_id`: the same id of a request in logs, at upstreams and in responses
 //! - `representations`: conditions, ranges, content codings
@@ -101,6 +102,7 @@ mod explained;
 mod fastcgi;
 mod fields;
 mod files;
+mod fixed;
 mod forward_auth;
 mod forward_auth_reuse;
 mod handover;

@@ -333,6 +333,15 @@ const SITE: &[Case] = &[
         },
     },
     Case {
+        keys: &["respond"],
+        before: "[[respond]]\npath = '/fixed'\ntext = 'one'",
+        after: "[[respond]]\npath = '/fixed'\ntext = 'two'",
+        check: |server, _, is_after| {
+            let answer = asked(server, "/fixed", &[]);
+            assert_eq!(answer.text(), if is_after { "two" } else { "one" });
+        },
+    },
+    Case {
         keys: &["host"],
         before: "[[host]]\nnames = ['other.test']\nroot = 'site'",
         after: "[[host]]\nnames = ['other.test']\nroot = 'home2'",

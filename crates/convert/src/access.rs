@@ -2,7 +2,11 @@
 
 use crate::fate::Fate;
 use crate::pattern::covers;
+use crate::report::At;
 use crate::value::contains;
+
+/// Longest text of a fixed answer, in bytes.
+const TEXT_MAX: usize = 64 << 10;
 
 /// Who may request a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +28,50 @@ pub(crate) struct Access {
     pub(crate) rank: (u8, usize),
     /// Of Apache: whether lines `Require` say it, and whether lines `Allow` and `Deny` do. Sections inherit each of them apart.
     pub(crate) parts: (bool, bool),
+    /// The text that clients get instead of files. The rule refuses all of them, and becomes a fixed answer in the end.
+    pub(crate) text: Option<FixedText>,
+}
+
+/// A status with a text, or without content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FixedText {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+    pub(crate) media_type: String,
+    /// The directives that say so.
+    pub(crate) said: Vec<(At, String)>,
+    /// What differs in the result.
+    pub(crate) differs: Option<&'static str>,
+}
+
+impl FixedText {
+    /// A text that Weir can answer with.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn new(
+        status: u16,
+        text: &str,
+        media_type: &str,
+        said: Vec<(At, String)>,
+    ) -> Result<FixedText, String> {
+        if !matches!(status, 200..=205 | 207..=299) {
+            return Err(format!("Weir has no fixed answer with status {status}"));
+        }
+        if text.len() > TEXT_MAX {
+            return Err(format!("the text of a fixed answer has at most {TEXT_MAX} bytes"));
+        }
+        Ok(FixedText {
+            status,
+            text: match status {
+                204 | 205 => String::new(),
+                _ => text.to_owned(),
+            },
+            media_type: media_type.to_owned(),
+            said,
+            differs: None,
+        })
+    }
 }
 
 impl Access {

@@ -315,7 +315,8 @@ impl Site {
             let path = rule.path.clone();
             for wider in rules
                 .iter()
-                .filter(|wider| wider.path != path && covers(&wider.path, &path))
+                // Clients must satisfy the rule before they get a text.
+                .filter(|wider| wider.text.is_none() && wider.path != path && covers(&wider.path, &path))
             {
                 match rule.and(wider) {
                     Ok(both) => *rule = both,

@@ -1,6 +1,6 @@
 //! Upper and lower case in paths. In those of access rules, nginx and Apache httpd tell them apart; Weir does not, because some file
 //! systems and upstreams do not either. Decides which rules must therefore admit fewer clients, and reports which ones admit more.
-//! In the paths of upstreams and mounts, Weir tells them apart, and Caddy does not: these are reported.
+//! In the paths of upstreams, mounts and texts, Weir tells them apart, and Caddy does not: these are reported.
 
 use crate::access::Access;
 use crate::fate::Fate;
@@ -33,15 +33,21 @@ pub(crate) fn apply(server: &mut Server, file: &str, report: &mut Report) {
     }
 }
 
-/// Reports the upstreams and mounts of Caddy's sites: Weir has them for one spelling of their paths.
+/// Reports the upstreams, mounts and texts of Caddy's sites: Weir has them for one spelling of their paths.
 pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
     // Names that are redirected to https are sites of their own by now.
     let mut noted: Vec<(At, String)> = Vec::new();
     for site in core::iter::once(&server.top).chain(&server.hosts) {
         let proxies = site.proxies.iter().map(|rule| &rule.path);
         let mounts = site.mounts.iter().map(|mount| &mount.path);
+        let texts = site.access.iter().filter(|rule| rule.text.is_some());
+        let texts = texts.map(|rule| &rule.path);
         let mut paths: Vec<String> = Vec::new();
-        for path in proxies.chain(mounts).filter(|path| has_letters(path)) {
+        for path in proxies
+            .chain(mounts)
+            .chain(texts)
+            .filter(|path| has_letters(path))
+        {
             if !paths.contains(path) {
                 paths.push(path.clone());
             }
@@ -51,8 +57,8 @@ pub(crate) fn note_caddy(server: &Server, file: &str, report: &mut Report) {
             continue;
         }
         let why = format!(
-            "Caddy ignores upper and lower case in paths, and Weir does not for upstreams and mounts: other spellings of {} get what \
-             the rules for other paths say",
+            "Caddy ignores upper and lower case in paths, and Weir does not for upstreams, mounts and fixed answers: other spellings of \
+             {} get what the rules for other paths say",
             named(&paths)
         );
         let (at, shown) = &place;

@@ -35,6 +35,7 @@ mod report;
 mod request_field;
 mod rootless;
 mod shared;
+mod texts;
 mod to_https;
 mod twins;
 mod upstream;
@@ -169,11 +170,13 @@ pub fn convert(
     let needs_folder = rootless::fill(&mut server, root, has_files, &main.name, &mut report);
     hsts::apply(&mut server, &main.name, &mut report);
     reopen(&server, &mut report);
+    note_kept_fields(&server, &main.name, &mut report);
     note_refused_redirects(&server, &main.name, &mut report);
     logs::note_absent(&server, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
     mounts::bound(&mut server, &main.name, &mut report);
     redirects::bound(&mut server, &main.name, &mut report);
+    texts::apply(&mut server, &mut report);
     report.sort();
     let toml = write::toml(&server, &report, &main.name);
     let folders = needs_folder.then(|| rootless::FOLDER.to_owned());
@@ -197,6 +200,23 @@ fn reopen(server: &model::Server, report: &mut Report) {
     }
 }
 
+/// Reports fields that are not removed from responses of upstreams, because the site sets them for files.
+fn note_kept_fields(server: &model::Server, file: &str, report: &mut Report) {
+    for site in core::iter::once(&server.top).chain(&server.hosts) {
+        let names = site.removals.iter().flat_map(|one| &one.names);
+        for name in names.filter(|name| !site.proxies.is_empty() && site.sets(name)) {
+            let why = "`remove` of a `[[header-rule]]` would also remove the line that the site sets for files; responses of upstreams \
+                       keep theirs";
+            let (at, shown) = site.place(file);
+            report.add(
+                &at,
+                &format!("removal of `{name}` in {shown}"),
+                Fate::missing(why),
+            );
+        }
+    }
+}
+
 /// Reports redirects of paths that are refused: Weir applies access rules first.
 fn note_refused_redirects(server: &model::Server, file: &str, report: &mut Report) {
     let at = report::At {
@@ -208,7 +228,8 @@ fn note_refused_redirects(server: &model::Server, file: &str, report: &mut Repor
         for redirect in site.redirects.iter().filter(|rule| rule.conditions.is_empty()) {
             let mut rules = site.access.iter().filter(|rule| rule.conditions.is_empty());
             let first = rules.find(|rule| rule.applies_to(&redirect.from));
-            if let Some(rule) = first.filter(|rule| rule.is_for_nobody()) {
+            // A text comes behind redirects.
+            if let Some(rule) = first.filter(|rule| rule.is_for_nobody() && rule.text.is_none()) {
                 let why = format!(
                     "`{}` is refused before; an access rule with `allow` before that one admits the path",
                     rule.path

@@ -1,6 +1,6 @@
 //! The configuration of Weir as the converters build it. `write` turns it into TOML.
 
-use crate::access::Access;
+use crate::access::{Access, FixedText};
 use crate::access_log::Log;
 use crate::directive::Directive;
 use crate::pattern::{covers, overlaps};
@@ -165,11 +165,15 @@ pub(crate) struct Site {
     /// Field lines of every response, errors included.
     pub(crate) header_always: Vec<String>,
     pub(crate) header_rules: Vec<HeaderRule>,
+    pub(crate) removals: Vec<Removal>,
     pub(crate) tried: Vec<Tried>,
     pub(crate) access: Vec<Access>,
     /// Refusals with conditions, which come before the other rules.
     pub(crate) refusals: Vec<Access>,
     pub(crate) redirects: Vec<Redirect>,
+    /// Texts at `/` alone. No access rule stands for them, as for those of other paths: one for `/` would be for all paths.
+    pub(crate) starts: Vec<FixedText>,
+    pub(crate) responds: Vec<Respond>,
     pub(crate) proxies: Vec<Proxy>,
     /// Path of the script for requests without a file, if upstreams speak FastCGI.
     pub(crate) front: Option<String>,
@@ -323,6 +327,41 @@ impl Site {
             .collect()
     }
 
+    /// Removes a field from all responses to requests for a path that meet these conditions.
+    pub(crate) fn remove_field(&mut self, path: &str, conditions: &[String], name: &str) {
+        let is_it = |known: &&mut Removal| known.path == path && known.conditions == conditions;
+        match self.removals.iter_mut().find(is_it) {
+            Some(known) if known.names.iter().any(|one| one.eq_ignore_ascii_case(name)) => {}
+            Some(known) => known.names.push(name.to_owned()),
+            None => self.removals.push(Removal {
+                path: path.to_owned(),
+                conditions: conditions.to_vec(),
+                names: vec![name.to_owned()],
+            }),
+        }
+    }
+
+    /// The fields that are removed, without those that the site sets for files: a rule of Weir would remove its own lines, too. Weir
+    /// itself sends no `Server`.
+    pub(crate) fn all_removals(&self) -> Vec<Removal> {
+        let is_absent = |name: &&String| self.proxies.is_empty() && name.eq_ignore_ascii_case("server");
+        let removals = self.removals.iter().map(|one| {
+            let names = one.names.iter();
+            let names = names.filter(|name| !is_absent(name) && !self.sets(name));
+            Removal {
+                names: names.cloned().collect(),
+                ..one.clone()
+            }
+        });
+        removals.filter(|one| !one.names.is_empty()).collect()
+    }
+
+    /// Whether the site sets a field for files.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        let mut lines = self.header.iter().filter_map(|line| line.split_once(':'));
+        lines.any(|(known, _)| known.eq_ignore_ascii_case(name))
+    }
+
     /// The paths of redirects that upstreams do not answer: one with conditions comes before them anyway.
     pub(crate) fn redirected(&self) -> Vec<String> {
         let always = self.redirects.iter().filter(|rule| rule.conditions.is_empty());
@@ -459,6 +498,14 @@ pub(crate) struct HeaderRule {
     pub(crate) always: bool,
 }
 
+/// Fields that no response to requests for a path has, whoever sends it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Removal {
+    pub(crate) path: String,
+    pub(crate) conditions: Vec<String>,
+    pub(crate) names: Vec<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
     pub(crate) path: String,
@@ -475,6 +522,15 @@ pub(crate) struct Redirect {
     pub(crate) conditions: Vec<String>,
     pub(crate) to: String,
     pub(crate) status: u16,
+}
+
+/// Requests that a text of the configuration answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Respond {
+    pub(crate) path: String,
+    /// Paths that the text does not answer although `path` matches them.
+    pub(crate) except: Vec<String>,
+    pub(crate) text: FixedText,
 }
 
 /// A directive whose fate is only right while no upstream answers its paths.

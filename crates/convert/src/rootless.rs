@@ -98,11 +98,15 @@ fn lose_pages(site: &mut Site, at: &dyn Fn(&Site) -> (At, String), report: &mut 
     }
 }
 
-/// Whether a rule of the site redirects every request, so that files are never sent.
+/// Whether a rule of the site redirects every request but those that texts answer, so that files are never sent.
 pub(crate) fn redirects_all(site: &Site) -> bool {
+    let has_text = |path: &String| {
+        let mut texts = site.access.iter().filter(|rule| rule.text.is_some());
+        (path == "/" && !site.starts.is_empty()) || texts.any(|rule| covers(&rule.path, path))
+    };
     let rules = site.redirects.iter();
     rules
-        .filter(|rule| rule.conditions.is_empty() && rule.except.is_empty())
+        .filter(|rule| rule.conditions.is_empty() && rule.except.iter().all(has_text))
         .any(|rule| covers_all(&rule.from))
 }
 

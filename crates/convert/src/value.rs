@@ -69,6 +69,34 @@ pub(crate) fn field(name: &str, value: &str) -> Result<String, String> {
     Ok(format!("{name}: {value}"))
 }
 
+/// Whether Weir removes a field of this name from responses.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn removable(name: &str) -> Result<(), String> {
+    const OF_CONNECTION: [&str; 7] = [
+        "http2-settings",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "via",
+    ];
+    let mut kept = COMPUTED.iter().chain(&OF_CONNECTION);
+    if kept.any(|known| name.eq_ignore_ascii_case(known)) {
+        return Err(format!(
+            "Weir does not remove `{name}`, which belongs to the message or its content"
+        ));
+    }
+    match !name.is_empty() && name.bytes().all(|b| is_token(b) && b != b'*') {
+        true => Ok(()),
+        false => Err(format!(
+            "Weir removes fields by their whole names, and not `{name}`"
+        )),
+    }
+}
+
 /// Whether a text is an extension for `[types]`: the part of a name behind its last dot.
 pub(crate) fn is_extension(text: &str) -> bool {
     let is_part = |b: u8| b.is_ascii_graphic() && !b"./\\".contains(&b);
@@ -194,7 +222,7 @@ pub(crate) fn is_page(path: &str) -> bool {
 pub(crate) const NO_PAGE: &str = "an error page of Weir is a file of the site; the converter takes a name without an extension for a program";
 
 /// Why a text that the configuration has as a response is lost.
-pub(crate) const NO_TEXT: &str = "Weir answers with files, not with texts of the configuration";
+pub(crate) const NO_TEXT: &str = "the converter has no fixed answer for these requests";
 
 /// Why nothing takes the place of such a text at `/`.
 pub(crate) const TEXT_AT_START: &str =

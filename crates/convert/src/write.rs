@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::fate::Fate;
 use crate::logs;
-use crate::model::{Limit, Mount, Proxy, Server, Site};
+use crate::model::{HeaderRule, Limit, Mount, Proxy, Removal, Respond, Server, Site};
 use crate::report::{Group, LISTED_MAX, Report};
 use crate::rootless;
 use crate::value::{list, quote};
@@ -171,8 +171,8 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
         ),
         (
             "header-rule",
-            site.all_header_rules().is_empty(),
-            top.is_some_and(|top| !top.all_header_rules().is_empty()),
+            site.all_header_rules().is_empty() && site.all_removals().is_empty(),
+            top.is_some_and(|top| !top.all_header_rules().is_empty() || !top.all_removals().is_empty()),
         ),
         (
             "try-files",
@@ -188,6 +188,11 @@ fn plain(out: &mut String, site: &Site, top: Option<&Site>) {
             "redirect",
             site.redirects.is_empty(),
             top.is_some_and(|top| !top.redirects.is_empty()),
+        ),
+        (
+            "respond",
+            site.responds.is_empty(),
+            top.is_some_and(|top| !top.responds.is_empty()),
         ),
         (
             "proxy",
@@ -254,6 +259,9 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
         conditions(out, &rule.conditions);
         let _ = write!(out, "to = {to}\nstatus = {}\n", rule.status);
     }
+    for rule in &site.responds {
+        respond(out, rule, prefix);
+    }
     for rule in &site.tried {
         let _ = write!(
             out,
@@ -265,14 +273,50 @@ fn tables(out: &mut String, site: &Site, prefix: &str) {
             let _ = writeln!(out, "trailing-slash = {}", quote(slash));
         }
     }
-    for rule in &site.all_header_rules() {
+    header_rules(out, site, prefix);
+}
+
+/// The header rules of a site. One that removes fields has the lines for its path, too, or comes before all lines.
+fn header_rules(out: &mut String, site: &Site, prefix: &str) {
+    let rules = site.all_header_rules();
+    let is_same = |removal: &Removal, rule: &HeaderRule| {
+        rule.always && (&rule.path, &rule.conditions) == (&removal.path, &removal.conditions)
+    };
+    let removals = site.all_removals();
+    let is_joined = |removal: &&Removal| rules.iter().any(|rule| is_same(removal, rule));
+    let (mut joined, alone): (Vec<&Removal>, Vec<&Removal>) = removals.iter().partition(is_joined);
+    for removal in alone {
+        let (path, names) = (quote(&removal.path), list(&removal.names));
+        let _ = write!(out, "\n[[{prefix}header-rule]]\npath = {path}\n");
+        conditions(out, &removal.conditions);
+        let _ = write!(out, "remove = {names}\nalways = true\n");
+    }
+    for rule in &rules {
         let (path, header) = (quote(&rule.path), list(&rule.header));
         let _ = write!(out, "\n[[{prefix}header-rule]]\npath = {path}\n");
         conditions(out, &rule.conditions);
         let _ = writeln!(out, "header = {header}");
+        if let Some(at) = joined.iter().position(|removal| is_same(removal, rule)) {
+            let _ = writeln!(out, "remove = {}", list(&joined.remove(at).names));
+        }
         if rule.always {
             out.push_str("always = true\n");
         }
+    }
+}
+
+fn respond(out: &mut String, rule: &Respond, prefix: &str) {
+    let Respond { path, except, text } = rule;
+    let _ = write!(out, "\n[[{prefix}respond]]\npath = {}\n", quote(path));
+    if !except.is_empty() {
+        let _ = writeln!(out, "except = {}", list(except));
+    }
+    if text.status != 200 {
+        let _ = writeln!(out, "status = {}", text.status);
+    }
+    if !text.text.is_empty() {
+        let (text, media_type) = (quote(&text.text), quote(&text.media_type));
+        let _ = write!(out, "text = {text}\ntype = {media_type}\n");
     }
 }
 

@@ -22,7 +22,8 @@ pub(crate) struct Conditional {
 /// The rules of one site that have conditions.
 #[derive(Debug)]
 struct Site {
-    /// Paths of redirects, upstreams, tried files and rules for other origins, and the fields that their conditions read.
+    /// Paths of redirects, fixed answers, upstreams, tried files and rules for other origins, and the fields that their conditions
+    /// read.
     choices: Vec<(PathPattern, Vec<String>)>,
     header_rules: Vec<HeaderRule>,
     /// Whether there are access rules with conditions.
@@ -36,6 +37,8 @@ pub(crate) struct Dependence {
     fields: Vec<String>,
     /// Lines for answers of this kind.
     lines: FieldListBuf,
+    /// Names of fields that the answer does not have, unless they are among the lines.
+    removed: Vec<String>,
 }
 
 impl Conditional {
@@ -85,7 +88,7 @@ impl Conditional {
                 is_dependent = true;
                 found.read(rule.conditions.fields());
                 if rule.conditions.hold(facts) {
-                    put(rule, &mut found.lines);
+                    found.put(rule);
                 }
             }
         }
@@ -116,20 +119,10 @@ impl Conditional {
             let found: &mut Dependence = found.get_or_insert_default();
             found.read(rule.conditions.fields());
             if rule.conditions.hold(facts) {
-                put(rule, &mut found.lines);
+                found.put(rule);
             }
         }
         found
-    }
-}
-
-/// Puts the lines of a rule in place of those of the same names.
-fn put(rule: &HeaderRule, lines: &mut FieldListBuf) {
-    for line in &rule.header {
-        lines.remove(line.name());
-    }
-    for line in &rule.header {
-        lines.add(line.name(), line.value().as_bytes());
     }
 }
 
@@ -139,10 +132,11 @@ impl Site {
             .redirect
             .iter()
             .map(|rule| (rule.from(), rule.conditions()));
+        let fixed = config.respond.iter().map(|rule| (rule.path(), rule.conditions()));
         let proxies = config.proxy.iter().map(|rule| (&rule.path, &rule.conditions));
         let tried = config.try_files.iter().map(|rule| (&rule.path, &rule.conditions));
         let cors = config.cors.iter().map(|rule| (&rule.path, &rule.conditions));
-        let choices = redirects.chain(proxies).chain(tried).chain(cors);
+        let choices = redirects.chain(fixed).chain(proxies).chain(tried).chain(cors);
         let choices = choices.filter(|(_, conditions)| !conditions.is_empty());
         let header_rules = config.header_rule.iter();
         Site {
@@ -171,13 +165,27 @@ impl Dependence {
         }
     }
 
+    /// Notes what a rule does whose conditions hold.
+    fn put(&mut self, rule: &HeaderRule) {
+        rule.put(&mut self.lines);
+        self.removed.extend(rule.removed().map(str::to_owned));
+    }
+
+    /// Names of fields that the answer does not have, unless this adds them.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = &str> {
+        self.removed.iter().map(String::as_str)
+    }
+
     /// Fields of the request that the answer depends on; may be empty.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(String::as_str)
     }
 
-    /// Puts its lines in place of those of the same names.
+    /// Puts its lines in place of those of the same names, and removes fields.
     pub(crate) fn put_lines(&self, lines: &mut FieldListBuf) {
+        for name in self.removed() {
+            lines.remove(name);
+        }
         for (name, _) in self.lines.list().iter() {
             lines.remove(&String::from_utf8_lossy(name));
         }
@@ -189,6 +197,7 @@ impl Dependence {
         self.read(other.fields());
         Dependence {
             lines: other.lines,
+            removed: other.removed,
             ..self
         }
     }
@@ -247,6 +256,11 @@ mod tests {
             (access, "/a", None),
             (access, "/docs/a", Some("X-A Cookie")),
             (access, "/docs/a.html", Some("X-A Cookie X-B")),
+            (
+                "[[respond]]\npath = '/f'\nif = 'not header X-F'\n",
+                "/f",
+                Some("X-F"),
+            ),
             (redirects, "/r", Some("x-a")),
             (redirects, "/s", Some("")),
             (redirects, "/t", None),

@@ -8,8 +8,8 @@ use crate::access::{Check, Sender, Verdict};
 use crate::checked::{Assumed, Known};
 use crate::client_address::{From, Shown, UNKNOWN};
 use crate::config::{
-    Access, Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, Satisfy, TrailingSlash,
-    spelling,
+    Access, Conditions, Config, Facts, FieldLine, HeaderRule, PathPattern, Redirect, Respond, Satisfy,
+    TrailingSlash, spelling,
 };
 use crate::context::{Cx, Done};
 use crate::entry::{Answer as Kind, Entry, Missing};
@@ -176,8 +176,10 @@ fn explain(
             fields: fields.unwrap_or_default(),
         };
     }
+    let fixed = config.fixed_answer(facts);
     // Before access rules, because whether a password is right is not known here.
-    let storing = storing(config, &spelled).filter(|_| state.proxies.find(site, facts, false).is_some());
+    let is_passed = || fixed.is_none() && state.proxies.find(site, facts, false).is_some();
+    let storing = storing(config, &spelled).filter(|_| is_passed());
     if let Some(text) = &storing {
         say("uploads", text.clone());
     }
@@ -280,6 +282,7 @@ fn explain(
     let passed = state.proxies.find(site, facts, false);
     let is_passed = passed.is_some();
     let found = passed.or_else(|| state.proxies.without_file(site, facts));
+    let found = found.filter(|_| fixed.is_none());
     let passing = found.as_ref().and_then(|found| passing(config, found));
     if let Some(text) = &passing {
         match is_passed {
@@ -324,6 +327,22 @@ fn explain(
         );
         if !handled {
             source.get_or_insert(format!("redirect rule {}", at + 1));
+        }
+    }
+    let covers = |at: usize| config.respond[at].covers(&spelled);
+    let conditions: Vec<_> = config.respond.iter().map(Respond::conditions).collect();
+    for at in asked(&conditions, covers, facts) {
+        let path = config.respond[at].path();
+        say("if", decided("respond", at, path, conditions[at], facts));
+    }
+    if let Some((at, rule)) = fixed {
+        let status = rule.status().as_u16();
+        say(
+            "respond",
+            format!("rule {} for `{}`: {status}", at + 1, rule.path()),
+        );
+        if !handled {
+            source.get_or_insert(format!("respond rule {}", at + 1));
         }
     }
     let covers = |at: usize| config.try_files[at].path.matches(&spelled);
@@ -385,6 +404,8 @@ fn explain(
     let sent = found.as_ref().or(fallback.as_ref()).filter(|_| has_content);
     let is_for = |rule: &HeaderRule| match sent {
         Some(looked_up) => looked_up.has(rule, &spelled),
+        // It has the lines of a file.
+        None if fixed.is_some() && !handled && status == 200 => rule.path.matches(&spelled),
         None => is_always(rule),
     };
     header_rules(config, facts, is_for, &mut say);
@@ -560,10 +581,9 @@ fn header_rules(
         if !rule.conditions.hold(facts) {
             continue;
         }
-        let lines: Vec<String> = rule.header.iter().map(ToString::to_string).collect();
         say(
             "header-rule",
-            format!("rule {} for `{}`: {}", at + 1, rule.path, lines.join("; ")),
+            format!("rule {} for `{}`: {}", at + 1, rule.path, rule.in_words()),
         );
     }
 }
@@ -820,6 +840,8 @@ mod tests {
         [[proxy]]\npath = '/api/*'\nexcept = '/api/docs/*'\nupstreams = ['http://127.0.0.1:1']\n\
         [[proxy]]\npath = '/mixed/*'\nwhen = 'missing'\nupstreams = ['http://127.0.0.1:1']\n\
         [[redirect]]\nfrom = '/old/*'\nto = '/new/*'\n\
+        [[respond]]\npath = '/api/up'\ntext = 'up'\n\
+        [[respond]]\npath = '/old/gone'\nstatus = 410\n\
         [[header-rule]]\npath = '*.html'\nheader = ['X-Page: 1']\n\
         [[host]]\nnames = ['*.b.test']\n";
 
@@ -864,6 +886,14 @@ mod tests {
                 None,
                 "proxy, rule 1 for `/api/*`",
                 "host proxy cache",
+            ),
+            ("POST", "/api/up?x", Some(200), "respond rule 1", "host respond"),
+            (
+                "GET",
+                "/old/gone",
+                Some(301),
+                "redirect rule 1",
+                "host redirect respond",
             ),
             ("GET", "/api/docs/x.js", Some(404), "no file", "host error-pages"),
             (
@@ -944,7 +974,12 @@ mod tests {
              [[header-rule]]\npath = '*.html'\nheader = ['R-Page: 1']\n\
              [[header-rule]]\npath = '*.bin'\nheader = ['R-File: 1']\n\
              [[header-rule]]\npath = '/view'\nheader = ['R-View: 1']\nalways = true\n\
-             [[header-rule]]\npath = '/t/*'\nheader = ['R-If: 1']\nif = 'method GET'\n",
+             [[header-rule]]\npath = '/t/*'\nheader = ['R-If: 1']\nif = 'method GET'\n\
+             [[header-rule]]\npath = '/text*'\nheader = ['R-Text: 1']\n\
+             [[header-rule]]\npath = '/text*'\nheader = ['R-Text-Always: 1']\nalways = true\n\
+             [[header-rule]]\npath = '/text*'\nheader = ['R-Text-If: 1']\nif = 'method GET'\n\
+             [[respond]]\npath = '/text'\ntext = 'a'\n\
+             [[respond]]\npath = '/text-gone'\ntext = 'a'\nstatus = 410\n",
         );
         for (target, status, lines) in [
             // Not the rules for files: the redirect has no content.
@@ -958,6 +993,9 @@ mod tests {
             ("/digits.bin", 200, "R-File: 1"),
             ("/view", 200, "R-Page: 1"),
             ("/none.css", 404, ""),
+            // A text is sent as a file is, or as an error is.
+            ("/text", 200, "R-Text: 1; R-Text-Always: 1; R-Text-If: 1"),
+            ("/text-gone", 410, "R-Text-Always: 1"),
         ] {
             let found = explained(&server, "GET", target, false);
             let steps = found.steps.iter().filter(|step| step.subject == "header-rule");

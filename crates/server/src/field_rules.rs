@@ -26,6 +26,15 @@ struct SiteRules {
     cors: Vec<Cors>,
 }
 
+/// What rules do to a response that is no file.
+#[derive(Debug, Default)]
+pub(crate) struct Always<'c> {
+    /// Lines that replace those of the same names.
+    pub(crate) lines: FieldListBuf,
+    /// Names of fields that the response does not have, unless they are among the lines.
+    pub(crate) removed: Vec<&'c str>,
+}
+
 /// What a rule for other origins says about a request.
 #[derive(Debug)]
 pub(crate) struct CrossOrigin<'c, 'b> {
@@ -64,16 +73,16 @@ impl FieldRules {
         self.sites.is_empty()
     }
 
-    /// Lines of a response of this site that is no file. They replace lines of the same names. `path` is that of the
-    /// request as received; `None`: there is none.
+    /// What the rules do to a response of this site that is no file. `path` is that of the request as received; `None`: there is
+    /// none.
     #[cold]
-    pub(crate) fn always(&self, site: usize, path: Option<&[u8]>) -> FieldListBuf {
-        let mut lines = FieldListBuf::default();
+    pub(crate) fn always(&self, site: usize, path: Option<&[u8]>) -> Always<'_> {
+        let mut always = Always::default();
         let Some(rules) = self.sites.get(site) else {
-            return lines;
+            return always;
         };
         for line in &rules.general {
-            lines.add(line.name(), line.value().as_bytes());
+            always.lines.add(line.name(), line.value().as_bytes());
         }
         let spelled = path.and_then(spelling);
         for rule in &rules.always {
@@ -82,12 +91,11 @@ impl FieldRules {
                 None => rule.path.matches_all(),
             };
             if applies {
-                rule.header.iter().for_each(|line| lines.remove(line.name()));
-                let added = rule.header.iter();
-                added.for_each(|line| lines.add(line.name(), line.value().as_bytes()));
+                rule.put(&mut always.lines);
+                always.removed.extend(rule.removed());
             }
         }
-        lines
+        always
     }
 
     /// What the rules for other origins say about a request; `None`: none applies to it.
@@ -131,7 +139,7 @@ impl FieldRules {
         if self.is_empty() {
             return RuledLines::NONE;
         }
-        let mut lines = self.always(site, facts.head.target.path());
+        let Always { mut lines, removed } = self.always(site, facts.head.target.path());
         let mut is_cross_origin = false;
         if let Some(cross) = self.cross_origin(site, facts) {
             is_cross_origin = true;
@@ -143,8 +151,26 @@ impl FieldRules {
         }
         RuledLines {
             text: std::mem::take(lines.text_mut()),
+            removed: removed.into_iter().map(str::to_owned).collect(),
             is_cross_origin,
         }
+    }
+}
+
+/// Puts the lines of rules among those of a fixed answer with status 200, for a request for this path in normalized spelling: the
+/// lines that a file there would have. Rules with conditions: `crate::conditional`.
+#[cold]
+pub(crate) fn put_of_content(config: &Config, path: &[u8], lines: &mut FieldListBuf) {
+    let general = config.general_lines();
+    for line in &general {
+        lines.remove(line.name());
+    }
+    for line in &general {
+        lines.add(line.name(), line.value().as_bytes());
+    }
+    let rules = config.header_rule.iter();
+    for rule in rules.filter(|rule| rule.conditions.is_empty() && rule.path.matches(path)) {
+        rule.put(lines);
     }
 }
 
@@ -152,6 +178,8 @@ impl FieldRules {
 #[derive(Debug, Default)]
 pub(crate) struct RuledLines {
     text: Vec<u8>,
+    /// Names of fields of the upstream that are left out.
+    removed: Vec<String>,
     /// Whether this server decides which pages of other origins may read the response.
     is_cross_origin: bool,
 }
@@ -160,12 +188,14 @@ impl RuledLines {
     /// No lines.
     pub(crate) const NONE: RuledLines = RuledLines {
         text: Vec::new(),
+        removed: Vec::new(),
         is_cross_origin: false,
     };
 
     /// These lines, and those that the response owes to conditions.
     #[cold]
-    pub(crate) fn depending(self, dependence: &Dependence) -> RuledLines {
+    pub(crate) fn depending(mut self, dependence: &Dependence) -> RuledLines {
+        self.removed.extend(dependence.removed().map(str::to_owned));
         let mut lines = FieldListBuf::default();
         lines.extend(self.list());
         dependence.put_lines(&mut lines);
@@ -196,12 +226,14 @@ impl RuledLines {
         const PREFIX: &[u8] = b"access-control-";
         let start = name.as_bytes().get(..PREFIX.len()).unwrap_or_default();
         (self.list().has(name) && !name.eq_ignore_ascii_case("vary"))
+            || self.removed.iter().any(|one| one.eq_ignore_ascii_case(name))
             || (self.is_cross_origin && start.eq_ignore_ascii_case(PREFIX))
     }
 
     /// Bytes of memory held.
     pub(crate) fn held(&self) -> usize {
-        self.text.capacity()
+        let names = self.removed.iter().map(String::capacity);
+        self.text.capacity() + names.sum::<usize>()
     }
 }
 

@@ -220,7 +220,7 @@ impl Filters {
 struct HeaderRules(Vec<HeaderRule>);
 
 impl Filter for HeaderRules {
-    /// Lines replace earlier ones of the same name.
+    /// Lines replace earlier ones of the same name, and the fields that a rule removes.
     fn entity(&self, entity: &mut Entity<'_>) {
         let [asked, file] = [entity.path, entity.file].map(|decoded| {
             let mut spelled = Vec::new();
@@ -229,9 +229,10 @@ impl Filter for HeaderRules {
         });
         for rule in &self.0 {
             if rule.path.matches(&asked) || rule.path.matches(&file) {
-                rule.header
-                    .iter()
-                    .for_each(|line| entity.remove_field(line.name()));
+                let added = rule.header.iter().map(FieldLine::name);
+                added
+                    .chain(rule.removed())
+                    .for_each(|name| entity.remove_field(name));
                 rule.header.iter().for_each(|line| entity.add_field(line));
             }
         }
@@ -308,6 +309,20 @@ mod tests {
             let filtered = filters.pass(Entity::new((path, path), "text/css", 1, &[], None));
             assert_eq!(filtered.fields.is_some(), applies, "{rule}");
         }
+    }
+
+    #[test]
+    fn a_rule_removes_fields() {
+        let general = ["X-A", "X-B"].map(|name| (name.to_owned(), "general".to_owned()));
+        let rules = [
+            "header = ['X-C: rule']\nremove = ['x-a']",
+            "remove = ['X-B', 'X-C']",
+            "path = '*.css'\nremove = ['X-D']",
+            "header = ['X-B: later']",
+        ];
+        let rules = rules.map(|text| toml::from_str::<HeaderRule>(text).unwrap());
+        let filtered = Filters::of(rules.into(), &[]).pass(entity(&general));
+        assert_eq!(filtered.fields.unwrap(), [("X-B".to_owned(), "later".to_owned())]);
     }
 
     #[test]

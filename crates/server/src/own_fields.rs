@@ -31,6 +31,11 @@ pub(crate) fn is_reserved(name: &str) -> bool {
     is_among(name, &HOP_BY_HOP) || is_among(name, &DESCRIBING)
 }
 
+/// Whether a field of a response ends at this server, which writes its own or none.
+pub(crate) fn is_ending_here(name: &str) -> bool {
+    is_among(name, &HOP_BY_HOP) || is_among(name, &["via"])
+}
+
 /// Whether the name is one of these.
 pub(crate) fn is_among(name: &str, names: &[&str]) -> bool {
     // Some servers read `_` as `-`, so `X_Forwarded_For` would pass for the field of this server.

@@ -365,6 +365,7 @@ fn every_key_is_a_flag_and_every_flag_a_key() {
             "try-files",
             "uploads",
             "redirect",
+            "respond",
             "host",
             "listener",
             "behavior",

@@ -365,6 +365,7 @@ impl Level {
                 is_filled: folder.filled.contains(path),
                 rank: (kind, depth),
                 parts: self.parts,
+                text: None,
             });
         }
     }

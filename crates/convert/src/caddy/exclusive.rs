@@ -98,6 +98,11 @@ fn within(rules: &[Access], path: &str) -> Vec<Access> {
 fn joined(rule: &Access, more: &Access, path: &str) -> Result<Access, String> {
     let found = match (rule.is_for_nobody(), more.is_for_nobody()) {
         (true, _) => rule.clone(),
+        // A text is for those clients only who satisfy the rule.
+        (false, true) if !rule.is_for_everyone() => Access {
+            text: None,
+            ..more.clone()
+        },
         (false, true) => more.clone(),
         (false, false) => rule.and(more).map_err(|what| {
             format!(

@@ -8,7 +8,7 @@ use crate::model::{HeaderRule, Proxy, Site};
 use crate::report::Report;
 use crate::request_field::{self, Value};
 use crate::upstream;
-use crate::value::{field, list, quote, seconds};
+use crate::value::{field, list, quote, removable, seconds};
 
 /// Most upstreams of one rule of Weir.
 const UPSTREAMS_MAX: usize = 64;
@@ -44,8 +44,19 @@ pub(super) fn read(
     }
     // Field lines that replace those of the upstream.
     let mut lines: Vec<String> = Vec::new();
+    let mut removed: Vec<String> = Vec::new();
     for option in directive.inner().iter().filter(|option| option.name != "to") {
         let fate = match option.name.as_str() {
+            "header_down" if option.args.len() == 1 && option.arg(0).starts_with('-') => {
+                let name = option.arg(0).trim_start_matches('-');
+                match removable(name) {
+                    Ok(()) => {
+                        removed.push(name.to_owned());
+                        Fate::Carried
+                    }
+                    Err(why) => Fate::missing(why),
+                }
+            }
             "header_down" => match set_line(option) {
                 Ok(line) => {
                     lines.push(line);
@@ -109,6 +120,9 @@ pub(super) fn read(
             site.header_rules.extend(rules);
         }
         for conditions in matcher.conditions.iter() {
+            for name in &removed {
+                site.remove_field(&rule.path, conditions, name);
+            }
             let mut rule = rule.clone();
             if !conditions.is_empty() {
                 upstream::set(&mut rule, "if", &list(conditions));

@@ -418,7 +418,7 @@ impl Routes<'_> {
                 ),
             },
             "basic_auth" | "basicauth" => self.users(directive, args, matcher),
-            "respond" => self.respond(args, matcher),
+            "respond" => self.respond(directive, args, matcher),
             "abort" => self.deny(matcher, 403),
             "error" => match args.iter().find_map(|arg| arg.parse::<u16>().ok()) {
                 Some(status @ 400..=599) => self.deny(matcher, status),

@@ -711,19 +711,113 @@ fn ports_that_only_redirect_to_https_are_no_further_ports() {
 }
 
 #[test]
+fn a_text_is_a_fixed_answer() {
+    for (found, line, word, wanted) in [
+        (
+            nginx("location /x/ { return 200 \"ok\"; }"),
+            2,
+            "changed",
+            "path = \"/x/*\"; text = \"ok\"; type = \"text/plain\"",
+        ),
+        (
+            nginx("location = /x { return 202 '{\"a\":1}'; default_type application/json; }"),
+            2,
+            "carried",
+            "path = \"/x\"; status = 202; text = \"{\\\"a\\\":1}\"; type = \"application/json\"",
+        ),
+        (
+            nginx("location = /x {\nadd_header Content-Type text/html;\nreturn 200 ok;\n}"),
+            3,
+            "carried",
+            "path = \"/x\"; text = \"ok\"; type = \"text/html\"",
+        ),
+        (
+            nginx("location = /ping { return 204; }"),
+            2,
+            "carried",
+            "path = \"/ping\"; status = 204",
+        ),
+        (
+            nginx("location = / { return 200 ok; }"),
+            2,
+            "changed",
+            "path = \"/\"; text = \"ok\"; type = \"text/plain\"",
+        ),
+        (
+            nginx("return 200 ok;"),
+            2,
+            "changed",
+            "path = \"*\"; text = \"ok\"; type = \"text/plain\"",
+        ),
+        (
+            caddy("respond /x/* \"ok\" 200\nfile_server"),
+            3,
+            "carried",
+            "path = \"/x/*\"; text = \"ok\"; type = \"text/plain; charset=utf-8\"",
+        ),
+        (
+            caddy("handle /x/* {\nrespond `{\"a\": 1}`\n}\nhandle {\nfile_server\n}"),
+            4,
+            "carried",
+            "path = \"/x/*\"; text = \"{\\\"a\\\": 1}\"; type = \"application/json\"",
+        ),
+        (
+            caddy("respond /up 204\nfile_server"),
+            3,
+            "carried",
+            "path = \"/up\"; status = 204",
+        ),
+        (
+            caddy("respond / ok\nfile_server"),
+            3,
+            "carried",
+            "path = \"/\"; text = \"ok\"; type = \"text/plain; charset=utf-8\"",
+        ),
+    ] {
+        assert_eq!(tables(site(&found, None), "respond"), [wanted], "{}", found.toml);
+        assert_eq!(tables(site(&found, None), "access").len(), 0, "{}", found.toml);
+        check_fates(&found, &[(line, word, "")]);
+        assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+    }
+    let found = nginx("location ~ \\.(js|css)$ { return 200; }");
+    let texts = tables(site(&found, None), "respond");
+    assert_eq!(texts, ["path = \"*.js\"", "path = \"*.css\""], "{}", found.toml);
+}
+
+#[test]
+fn a_text_leaves_other_rules_to_their_paths() {
+    // Stronger locations, and weaker redirects.
+    let found = nginx("location / { return 200 ok; }\nlocation /pub/ { expires 1d; }");
+    let texts = tables(site(&found, None), "respond");
+    assert_eq!(texts.len(), 1, "{}", found.toml);
+    assert!(
+        texts[0].starts_with("path = \"/*\"; except = [\"/pub/*\"]; "),
+        "{texts:?}"
+    );
+    let found = nginx("location = /up { return 204; }\nlocation / { return 301 https://b.test/; }");
+    let redirects = tables(site(&found, None), "redirect");
+    assert!(redirects[0].contains("except = [\"/up\"]"), "{}", found.toml);
+    let found = caddy("respond \"ok\"\nhandle /pub/* {\nfile_server\n}");
+    let texts = tables(site(&found, None), "respond");
+    assert!(
+        texts[0].starts_with("path = \"*\"; except = [\"/pub/*\"]; "),
+        "{}",
+        found.toml
+    );
+    // Access rules come first in the result.
+    let found = nginx("location / { deny all; }\nlocation /x/ { return 200 ok; }");
+    check_fates(&found, &[(3, "changed", "clients must also satisfy")]);
+}
+
+#[test]
 fn nobody_gets_files_in_place_of_a_text() {
     for (found, line, path) in [
-        (nginx("location /x/ { return 200 \"ok\"; }"), 2, "/x/a"),
-        (nginx("location = /ping { return 204; }"), 2, "/ping"),
-        (nginx("location ~ \\.(js|css)$ { return 200; }"), 2, "/a.css"),
         (nginx("location ~ ^/x/\\d+/ { return 200 ok; }"), 2, "/x/1/a"),
-        (nginx("return 200 ok;"), 2, "/a"),
-        (caddy("respond /x/* \"ok\" 200\nfile_server"), 3, "/x/a"),
-        (
-            caddy("handle /x/* {\nrespond \"ok\"\n}\nhandle {\nfile_server\n}"),
-            4,
-            "/x/a",
-        ),
+        (nginx("location /x/ { return 200 \"$host\"; }"), 2, "/x/a"),
+        (nginx("location ~* \\.js$ { return 200 ok; }"), 2, "/a.js"),
+        (nginx("location /x/ { return 300; }"), 2, "/x/a"),
+        (caddy("respond /x/* \"{host}\"\nfile_server"), 3, "/x/a"),
+        (caddy("respond /x/* {\nbody ok\n}\nfile_server"), 3, "/x/a"),
         (
             caddy("@x {\npath /x/*\nexpression true\n}\nrespond @x ok\nfile_server"),
             7,
@@ -736,28 +830,90 @@ fn nobody_gets_files_in_place_of_a_text() {
             "{path}: {}",
             found.toml
         );
+        assert!(tables(site(&found, None), "respond").is_empty(), "{}", found.toml);
         check_fates(&found, &[(line, "missing", "the result denies `")]);
     }
-    // Other paths are answered as before.
-    let found = nginx("location / { return 200 ok; }\nlocation /pub/ { expires 1d; }");
-    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
-    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
-    let found = caddy("respond \"ok\"\nhandle /pub/* {\nfile_server\n}");
-    assert_eq!(decision(&found, "/pub/a"), "allow = [\"all\"]", "{}", found.toml);
-    assert_eq!(decision(&found, "/a"), "deny = [\"all\"]", "{}", found.toml);
     // A rule for `/` would be one for all paths, and one for an expression without a beginning would be, too.
-    let found = nginx("location = / { return 200 ok; }");
+    let found = nginx("location = / { return 200 $host; }");
     assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
     check_fates(&found, &[(2, "open", "the result answers `/`")]);
-    let found = caddy("respond / ok\nfile_server");
-    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
-    check_fates(&found, &[(3, "open", "the result answers `/`")]);
     let found = nginx("location ~ \\d+/x { return 200 ok; }");
-    check_fates(&found, &[(2, "open", "Weir answers with files")]);
+    check_fates(&found, &[(2, "open", "no fixed answer")]);
     // Of those with a condition, other requests get the same.
     let found = nginx("if ($request_method = OPTIONS) { return 204; }");
     assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
     check_fates(&found, &[(2, "missing", "answered as all others")]);
+}
+
+#[test]
+fn fields_are_removed() {
+    for (found, line, wanted) in [
+        (
+            nginx("location /x/ { proxy_pass http://a:80; proxy_hide_header X-Powered-By; }"),
+            2,
+            "path = \"/x/*\"; remove = [\"X-Powered-By\"]; always = true",
+        ),
+        (
+            nginx("proxy_hide_header X-Powered-By;\nlocation /x/ { proxy_pass http://a:80; }"),
+            2,
+            "path = \"*\"; remove = [\"X-Powered-By\"]; always = true",
+        ),
+        (
+            caddy("header -X-Powered-By\nreverse_proxy a:80"),
+            3,
+            "path = \"*\"; remove = [\"X-Powered-By\"]; always = true",
+        ),
+        (
+            caddy("header /x/* {\n-X-A\nX-B 1\n}\nfile_server"),
+            3,
+            "path = \"/x/*\"; header = [\"X-B: 1\"]; remove = [\"X-A\"]; always = true",
+        ),
+        (
+            caddy("reverse_proxy /x/* a:80 {\nheader_down -Server\n}"),
+            4,
+            "path = \"/x/*\"; remove = [\"Server\"]; always = true",
+        ),
+    ] {
+        assert_eq!(
+            tables(site(&found, None), "header-rule"),
+            [wanted],
+            "{}",
+            found.toml
+        );
+        check_fates(&found, &[(line, "carried", "")]);
+    }
+    // Lines that the site sets stay.
+    let found = nginx(
+        "proxy_hide_header X-A;\nadd_header X-A 1;\nproxy_hide_header Cache-Control;\nexpires 1h;\n\
+         location /x/ { proxy_pass http://a:80; }",
+    );
+    assert_eq!(
+        tables(site(&found, None), "header-rule"),
+        ["path = \"*\"; header = [\"X-A: 1\"]; remove = [\"X-A\"]; always = true"],
+        "{}",
+        found.toml
+    );
+    let kept = |note: &&crate::Note| note.directive.starts_with("removal of `Cache-Control`");
+    assert_eq!(
+        found.report.notes().iter().filter(kept).count(),
+        1,
+        "{:?}",
+        found.report
+    );
+    let found = caddy("header -ETag\nheader -X-*\nheader -Server\nfile_server");
+    check_fates(
+        &found,
+        &[
+            (3, "missing", "`ETag`"),
+            (4, "missing", "whole names"),
+            (5, "unneeded", "sends no `Server`"),
+        ],
+    );
+    assert!(
+        tables(site(&found, None), "header-rule").is_empty(),
+        "{}",
+        found.toml
+    );
 }
 
 #[test]

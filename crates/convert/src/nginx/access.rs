@@ -239,6 +239,7 @@ impl Access {
             is_filled: false,
             rank: (0, 0),
             parts: (false, false),
+            text: None,
         }
     }
 }

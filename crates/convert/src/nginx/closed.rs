@@ -8,14 +8,14 @@
 use super::access;
 use super::place::Place;
 use super::plain::UNREAD;
-use crate::access::Access;
+use crate::access::{Access, FixedText};
 use crate::condition::{self, Compared};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::Site;
 use crate::pattern::pattern;
 use crate::regex;
-use crate::value::{NO_TEXT, TEXT_AT_START};
+use crate::value::{NO_TEXT, TEXT_AT_START, is_media_type};
 
 /// What a location does to clients, the mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,13 +82,66 @@ pub(super) fn hides_files(directive: &Directive) -> bool {
     directive.name == "try_files" && !tried.iter().any(|text| text.contains('$')) && !last.contains('$')
 }
 
-/// Denies paths that a text answers: the files there, or what an upstream has, are not for clients.
-pub(super) fn deny_in_place_of_text(paths: &[String], site: &mut Site) -> Fate {
+/// Answers paths with the text of a `return`. Where the result has no fixed answer, it denies them: the files there, or what an upstream
+/// has, are not for clients. `around`: the directives of the location; `None`: it does not tell upper and lower case apart. The fate
+/// is that of a text that is lost: [`crate::texts`] says so of one that is not.
+pub(super) fn text(
+    directive: &Directive,
+    around: Option<&[Directive]>,
+    paths: &[String],
+    site: &mut Site,
+) -> Fate {
+    let text = match around {
+        Some(around) => fixed_text(directive, around),
+        None => Err("fixed answers of Weir tell upper and lower case apart".to_owned()),
+    };
+    let (why, text) = match text {
+        Ok(text) => (NO_TEXT.to_owned(), Some(text)),
+        Err(why) => (why, None),
+    };
     if paths.iter().any(|path| path == "/") {
-        return Fate::open(format!("{NO_TEXT}; {TEXT_AT_START}"));
+        site.starts.extend(text.filter(|_| paths.len() == 1));
+        return Fate::open(format!("{why}; {TEXT_AT_START}"));
     }
-    site.access.extend(paths.iter().map(|path| Access::nobody(path)));
-    Fate::missing(format!("{NO_TEXT}; the result denies `{}`", paths.join("`, `")))
+    site.access.extend(paths.iter().map(|path| Access {
+        text: text.clone(),
+        ..Access::nobody(path)
+    }));
+    Fate::missing(format!("{why}; the result denies `{}`", paths.join("`, `")))
+}
+
+/// The text of a `return` beside these directives.
+///
+/// # Errors
+/// Why Weir has no such answer.
+fn fixed_text(directive: &Directive, around: &[Directive]) -> Result<FixedText, String> {
+    let (status, text) = (directive.arg(0), directive.arg(1));
+    if text.contains('$') {
+        return Err(
+            "Weir has no variables: the text of a fixed answer is the same for all requests".to_owned(),
+        );
+    }
+    let mut said = vec![(directive.at.clone(), directive.shown())];
+    let mut media_type = None;
+    for one in around {
+        let value = match one.name.as_str() {
+            "default_type" => one.arg(0),
+            "add_header" if one.arg(0).eq_ignore_ascii_case("content-type") => one.arg(1),
+            _ => continue,
+        };
+        if is_media_type(value) {
+            said.push((one.at.clone(), one.shown()));
+            media_type = Some(value);
+        }
+    }
+    let of_type = media_type.unwrap_or("text/plain");
+    let text = FixedText::new(status.parse().unwrap_or(0), text, of_type, said)?;
+    let is_open = media_type.is_none() && !text.text.is_empty();
+    Ok(FixedText {
+        differs: is_open
+            .then_some("the media type is `text/plain`, whatever `default_type` of the server is"),
+        ..text
+    })
 }
 
 /// The strongest limit that a location sets, conditions apart.

@@ -9,7 +9,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
 use crate::report::At;
-use crate::value::{NO_PAGE, bytes, field, is_page, quote, seconds};
+use crate::value::{NO_PAGE, bytes, field, is_page, quote, removable, seconds};
 
 /// A level.
 #[derive(Clone, Debug, Default)]
@@ -117,6 +117,13 @@ impl Level {
             ),
             "types" => types(directive, site),
             "error_page" => error_page(directive, site),
+            "proxy_hide_header" | "fastcgi_hide_header" => match removable(arg) {
+                Ok(()) => {
+                    site.remove_field("*", &[], arg);
+                    Fate::Carried
+                }
+                Err(why) => Fate::missing(why),
+            },
             "add_header" => match header(directive) {
                 Ok(line) if directive.arg(2) == "always" => {
                     site.header_always.push(line);

@@ -22,7 +22,7 @@ use crate::model::{HeaderRule, Mount, Proxy, Redirect, Server, Site, TRIED_MAX, 
 use crate::pattern::{covers, meet, meet_all, overlaps, pattern};
 use crate::report::{At, Report};
 use crate::upstream::set;
-use crate::value::{NO_TEXT, is_program, is_site_path};
+use crate::value::{NO_TEXT, is_program, is_site_path, removable};
 
 /// What becomes of paths without a pattern that an upstream answers.
 const SENT: &str = "in the result, the files that the root has at these paths are sent";
@@ -208,8 +208,9 @@ pub(super) fn locations(
         if !is_left && !directive.inner().iter().any(passes) {
             own.extend(place.patterns.iter().cloned());
         }
-        // Redirects come one by one, and refusals before them.
-        let ends = |one: &Directive| matches!(one.name.as_str(), "return" | "internal");
+        // Redirects come one by one, and refusals before them. Texts come behind them.
+        let ends =
+            |one: &Directive| matches!(one.name.as_str(), "return" | "internal") && !closed::is_text(one);
         if !directive.inner().iter().any(ends) {
             stronger.extend(place.patterns.iter().cloned());
         }
@@ -584,6 +585,21 @@ impl<'a> Own<'a> {
                 }
                 Err(fate) => fate,
             },
+            "proxy_hide_header" | "fastcgi_hide_header" => match removable(directive.arg(0)) {
+                Ok(()) => {
+                    // An application of FastCGI also answers paths without a script.
+                    let everywhere = ["*".to_owned()];
+                    let paths: &[String] = match self.place.is_php {
+                        true => &everywhere,
+                        false => &self.place.patterns,
+                    };
+                    for path in paths {
+                        site.remove_field(path, &[], directive.arg(0));
+                    }
+                    Fate::Carried
+                }
+                Err(why) => Fate::missing(why),
+            },
             "expires" => match level::expires(directive) {
                 Ok(line) => {
                     self.lines.extend(line);
@@ -598,7 +614,7 @@ impl<'a> Own<'a> {
                 }
                 Fate::Carried
             }
-            "return" => self.answer(directive, site, cx),
+            "return" => self.answer(directive, block, site, cx),
             "rewrite" => {
                 let patterns = &self.place.patterns;
                 // Behind `try_files`, no path has a file.
@@ -702,9 +718,16 @@ impl<'a> Own<'a> {
         }
     }
 
-    fn answer(&self, directive: &Directive, site: &mut Site, cx: &mut Context<'_>) -> Fate {
+    fn answer(
+        &self,
+        directive: &Directive,
+        block: &Directive,
+        site: &mut Site,
+        cx: &mut Context<'_>,
+    ) -> Fate {
         if closed::is_text(directive) {
-            return closed::deny_in_place_of_text(&self.place.patterns, site);
+            let around = (!self.place.any_case).then(|| block.inner());
+            return closed::text(directive, around, &self.place.patterns, site);
         }
         let mut fate = Fate::Carried;
         for from in self.place.matches() {

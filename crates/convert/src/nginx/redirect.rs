@@ -48,7 +48,7 @@ pub(super) fn returns(directive: &Directive, from: &Match, site: &mut Site, vari
                 fate => fate,
             }
         }
-        _ => closed::deny_in_place_of_text(std::slice::from_ref(&from.pattern), site),
+        _ => closed::text(directive, Some(&[]), std::slice::from_ref(&from.pattern), site),
     }
 }
 

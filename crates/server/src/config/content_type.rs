@@ -48,7 +48,7 @@ impl ContentTypes {
 }
 
 /// Whether this is a media type with optional parameters (RFC 9110 section 8.3.1).
-fn check(value: &str) -> Result<(), String> {
+pub(super) fn check(value: &str) -> Result<(), String> {
     let is_token = |text: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         !text.is_empty() && text.bytes().all(allowed)

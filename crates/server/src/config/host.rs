@@ -11,7 +11,7 @@ use super::tilde::Tilde;
 use super::values::{self, ErrorPages, FieldLine};
 use super::{
     Access, Config, ConfigError, ContentTypes, Cors, HeaderRule, Limit, LogFormat, LogTemplate, Mount,
-    SecurityHeaders, TryFiles, Uploads,
+    Respond, SecurityHeaders, TryFiles, Uploads,
 };
 use core::fmt;
 use core::str::FromStr;
@@ -145,6 +145,8 @@ pub struct Host {
     pub limit: Option<Vec<Limit>>,
     /// See [`Config::redirect`].
     pub redirect: Option<Vec<Redirect>>,
+    /// See [`Config::respond`].
+    pub respond: Option<Vec<Respond>>,
     /// See [`Config::proxy`].
     pub proxy: Option<Vec<Proxy>>,
     /// See [`Config::uploads`].
@@ -259,6 +261,7 @@ impl Host {
             uploads,
             access,
             redirect,
+            respond,
             proxy,
         );
         if self.root.is_some() || self.versions.is_some() {

@@ -50,6 +50,7 @@ mod replay;
 mod request_header;
 mod request_id;
 mod resource_attribute;
+mod respond;
 mod secure;
 mod security_headers;
 mod socket_file;
@@ -102,6 +103,7 @@ pub use request_header::RequestHeader;
 pub(crate) use request_header::is_host;
 pub use request_id::RequestIdField;
 pub use resource_attribute::ResourceAttribute;
+pub use respond::Respond;
 /// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
@@ -288,9 +290,11 @@ pub struct Config {
     pub limit: Vec<Limit>,
     /// Redirects, tried in order.
     pub redirect: Vec<Redirect>,
+    /// Fixed answers, tried in order: behind redirects, before upstreams and files.
+    pub respond: Vec<Respond>,
     /// Paths whose requests are passed to other servers, tried in order, before redirects and files.
     pub proxy: Vec<Proxy>,
-    /// Paths at which clients change files, before all other rules.
+    /// Paths at which clients change files, before rules for upstreams.
     pub uploads: Vec<Uploads>,
     /// Logins with pages at `/~login/`. `None`: such paths are ordinary ones.
     #[serde(deserialize_with = "own::tilde")]
@@ -525,6 +529,7 @@ impl Default for Config {
             proxy_protocol: false,
             limit: Vec::new(),
             redirect: Vec::new(),
+            respond: Vec::new(),
             proxy: Vec::new(),
             tilde: None,
             host: Vec::new(),

@@ -41,8 +41,8 @@ impl Config {
             &self.listing_header,
             &self.listing_footer,
         );
-        let same_rules =
-            (&self.access, &self.redirect, &self.proxy) == (&other.access, &other.redirect, &other.proxy);
+        let same_rules = (&self.access, &self.redirect) == (&other.access, &other.redirect)
+            && (&self.respond, &self.proxy) == (&other.respond, &other.proxy);
         theme
             == (
                 &other.listing_stylesheet,

@@ -41,6 +41,7 @@ impl Config {
                 !self.redirect.is_empty(),
                 "the recording has the redirects",
             ),
+            ("respond", !self.respond.is_empty(), files),
             (
                 "proxy",
                 !self.proxy.is_empty(),

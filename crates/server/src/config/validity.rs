@@ -1,7 +1,9 @@
 //! Which values of a configuration are valid together, and the bounds of those that have no type of their own.
 
 use super::{Config, ConfigError, FastCgi, Http3, LineOrder, LogFormat, LogTemplate};
-use super::{access, cors, limit, mount, pattern, redirect, trusted, try_files, uploads, values};
+use super::{
+    access, cors, header_rule, limit, mount, pattern, redirect, respond, trusted, try_files, uploads, values,
+};
 use runtime::shaping::Shaping;
 use units::{Bytes, Duration};
 
@@ -274,6 +276,7 @@ impl Config {
             .and_then(|()| try_files::validate_scripts(&self.try_files, &scripts))
             .map_err(|why| ConfigError::invalid("try-files", why))?;
         limit::validate(&self.limit).map_err(|why| ConfigError::invalid("limit", why))?;
+        header_rule::validate(&self.header_rule).map_err(|why| ConfigError::invalid("header-rule", why))?;
         cors::validate(&self.cors).map_err(|why| ConfigError::invalid("cors", why))?;
         for log in self.access_logs() {
             log.socket()
@@ -289,6 +292,7 @@ impl Config {
             ));
         }
         redirect::all_end(&self.redirect).map_err(|why| ConfigError::invalid("redirect", why))?;
+        respond::validate(&self.respond).map_err(|why| ConfigError::invalid("respond", why))?;
         for proxy in &self.proxy {
             proxy
                 .validate()

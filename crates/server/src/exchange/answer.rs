@@ -7,12 +7,12 @@ use super::failure::{ALLOW, Failure};
 use super::multipart::Multipart;
 use crate::checked::Answered;
 use crate::conditional::Dependence;
-use crate::config::{Access, Redirect};
+use crate::config::{Access, Config, Redirect, Respond, spelling};
 use crate::context::Lines;
 use crate::entry::{Content, Representation, Resource};
 use crate::error_page::{self, ErrorPage};
 use crate::field_list::FieldList;
-use crate::field_rules::{CrossOrigin, FieldRules};
+use crate::field_rules::{self, CrossOrigin, FieldRules};
 use crate::filter::Added;
 use crate::head_cache::Settled;
 use crate::recorded::Reply;
@@ -287,6 +287,28 @@ impl<'e, 'b> Composer<'e, 'b> {
         self.built_in(ErrorPage::new(status), status)
     }
 
+    /// A text of the configuration. With status 200, it has the lines of a file, and otherwise those of an error.
+    #[cold]
+    pub(super) fn fixed(self, rule: &Respond, config: &Config, path: &[u8]) -> Answer<'e> {
+        let (status, text) = (rule.status(), rule.text());
+        let head = &mut self.lines.head;
+        if !text.is_empty() {
+            head.add("Content-Type", rule.media_type().as_bytes());
+            head.add("X-Content-Type-Options", b"nosniff");
+        }
+        let source = match status {
+            Status::NO_CONTENT => Source::Empty,
+            _ => Source::Made(text.clone()),
+        };
+        let len = text.len() as u64;
+        if status != Status::OK {
+            return self.ruled(status, source, len);
+        }
+        let spelled = spelling(path).unwrap_or_default();
+        field_rules::put_of_content(config, &spelled, head);
+        self.answer(status, source, len)
+    }
+
     /// 308 to the same address with https (RFC 9110 section 15.4.9): the method stays. A request that names no host
     /// gets 400, because nothing says where it should go.
     #[cold]
@@ -372,10 +394,11 @@ impl<'e, 'b> Composer<'e, 'b> {
         if let Some((rules, site, path)) = self.field_rules {
             let always = rules.always(site, path);
             let head = &mut self.lines.head;
-            for (name, _) in always.list().iter() {
+            always.removed.iter().for_each(|name| head.remove(name));
+            for (name, _) in always.lines.list().iter() {
                 head.remove(&String::from_utf8_lossy(name));
             }
-            head.extend(always.list());
+            head.extend(always.lines.list());
         }
         self.answer(status, source, len)
     }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  moved ────▶ 301 and its like
+//!  fixed ────▶ a text of the configuration
 //!  Target ─┬─ resource ──▶ 200, 206, 304, 412, 416      Coded: the same, once the coding is made
 //!          ├─ directory ─▶ 301                          Fallback: a resource, always 200
 //!          └─ missing ───▶ Try ─┬▶ Fallback ─▶ Page ─▶ 4xx, 5xx
@@ -361,6 +362,14 @@ impl Exchange {
             composer = composer.depending_on_file(dependence);
             self.is_conditional = true;
         }
+        if let (Decision::Fixed(rule, ..), Some(facts)) = (&decision, facts)
+            && rule.status() == Status::OK
+            && state.conditional.has_header_rules(site)
+            && let Some(dependence) = of_text(state, (site, facts))
+        {
+            composer = composer.depending_on_file(dependence);
+            self.is_conditional = true;
+        }
         // Released for a moment, because the view could change until here.
         drop(whole_held);
         let held = match (cache_lock, entry) {
@@ -519,6 +528,7 @@ fn compose<'c>(
         Decision::Page(failure) => return composer.page(failure),
         Decision::Options => return composer.options(),
         Decision::Moved(redirect, status, path) => return composer.moved(redirect, status, &path),
+        Decision::Fixed(rule, config, path) => return composer.fixed(rule, config, path),
         Decision::SitePage(failure) => {
             return match entry.map(|entry| &entry.answer) {
                 Some(Kind::Resource(page)) => composer.site_page(failure, page.identity()),
@@ -583,6 +593,13 @@ fn of_file(
         crate::path::encode(name.as_bytes(), &mut file);
     }
     state.conditional.of_file(site, facts, (&asked, &file))
+}
+
+/// What a fixed answer with the lines of a file owes to header rules with conditions.
+#[cold]
+fn of_text(state: &State, (site, facts): (usize, Facts<'_, '_, '_>)) -> Option<Dependence> {
+    let asked = facts.head.target.path().and_then(spelling)?;
+    state.conditional.of_file(site, facts, (&asked, &asked))
 }
 
 /// Looks a path up, and the part of a listing that the request names.

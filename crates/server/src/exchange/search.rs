@@ -4,7 +4,7 @@
 use super::accept;
 use super::choose::Stage;
 use super::failure::{Extra, Failure};
-use crate::config::{Config, Facts, Redirect, TrailingSlash, TryFiles, spelling};
+use crate::config::{Config, Facts, Redirect, Respond, TrailingSlash, TryFiles, spelling};
 use crate::entry::{Answer, Entry, Missing, Part, Representation, Resource};
 use crate::listing::Query;
 use crate::proxy::{Found, Proxies};
@@ -29,6 +29,8 @@ pub(super) enum Decision<'p> {
     Options,
     /// A configured redirect of this path.
     Moved(&'p Redirect, Status, Box<[u8]>),
+    /// A text of the configuration of this site, for a request with this path.
+    Fixed(&'p Respond, &'p Config, &'p [u8]),
     /// A redirect to the path with or without a slash at its end.
     Slash(Box<[u8]>),
     /// A redirect to the location that was found.
@@ -126,6 +128,11 @@ impl<'p> Search<'p> {
             {
                 return Next::Answer(Decision::Moved(redirect, status, path[..].into()));
             }
+        }
+        if let (Some(path), Some(facts)) = (path, self.facts())
+            && let Some((_, rule)) = self.config.fixed_answer(facts)
+        {
+            return Next::Answer(Decision::Fixed(rule, self.config, path));
         }
         match (head.method, path) {
             (Method::Get | Method::Head, Some(path)) if self.config.try_files.is_empty() => {

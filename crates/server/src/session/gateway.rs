@@ -64,7 +64,7 @@ pub(super) fn route(
     }
     let site = cx.state.hosts.index_of(head.authority());
     let facts = client.facts(cx, head);
-    if cx.state.field_rules.answers(site, facts) {
+    if guard::is_answered(cx, site, facts) {
         return None;
     }
     let vouched = guard::admit(cx, (client, nth), site, head, known).ok()?;

@@ -4,6 +4,7 @@
 use super::client::Client;
 use crate::access::{Check, Sender, Verdict};
 use crate::checked::{Known, Vouched};
+use crate::config::Facts;
 use crate::context::{Cx, Work};
 use crate::exchange::{Asked, Exchange, Failure};
 use crate::proxy::Found;
@@ -35,7 +36,7 @@ pub(super) fn stop(
     }
     let site = cx.state.hosts.index_of(head.authority());
     let facts = client.facts(cx, head);
-    if cx.state.field_rules.answers(site, facts) {
+    if is_answered(cx, site, facts) {
         return None;
     }
     let verdict = verdict(cx, (client, nth), site, head, &Known::default());
@@ -55,6 +56,12 @@ pub(super) fn stop(
         Verdict::Busy => Stop::Refused(Failure::BEHIND),
         Verdict::Malformed => Stop::Refused(Failure::TARGET),
     })
+}
+
+/// Whether a rule of the site at this index answers a request in place of files and upstreams.
+pub(super) fn is_answered(cx: &Cx, site: usize, facts: Facts<'_, '_, '_>) -> bool {
+    let config = &cx.state.hosts.place(site).config;
+    cx.state.field_rules.answers(site, facts) || config.fixed_answer(facts).is_some()
 }
 
 /// Whether a request to the site at this index is admitted. `known`: what checks have shown.

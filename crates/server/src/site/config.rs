@@ -4,6 +4,7 @@ use crate::cache::CacheConfig;
 use crate::coding::CompressConfig;
 use crate::config::{
     Access, Behavior, Config, ConfigError, ContentTypes, FastCgi, Mount, PathPattern, Proxy, Redirect,
+    Respond,
 };
 use crate::filter::Filters;
 use crate::listing::Theme;
@@ -154,6 +155,7 @@ impl SiteConfig {
 pub struct ReadmeRules {
     access: Vec<Access>,
     redirect: Vec<Redirect>,
+    respond: Vec<Respond>,
     proxy: Vec<Proxy>,
 }
 
@@ -163,6 +165,7 @@ impl ReadmeRules {
         ReadmeRules {
             access: config.access.clone(),
             redirect: config.redirect.clone(),
+            respond: config.respond.clone(),
             proxy: config.proxy.clone(),
         }
     }
@@ -185,6 +188,7 @@ impl ReadmeRules {
         covers_first(file) == covers_first(directory)
             && !self.proxy.iter().any(|proxy| proxy.covers(file))
             && !self.redirect.iter().any(|redirect| redirect.covers(file))
+            && !self.respond.iter().any(|respond| respond.covers(file))
     }
 }
 
@@ -340,6 +344,7 @@ mod tests {
                 "[[redirect]]\nfrom = '*'\nto = 'https://b.test*'\nexcept = '/a/*'\n".to_owned(),
                 true,
             ),
+            ("[[respond]]\npath = '*.md'\nif = 'cookie c'\n".to_owned(), false),
             (
                 "[[proxy]]\npath = '*.md'\nif = 'cookie c'\nupstreams = ['http://127.0.0.1:1']\n".to_owned(),
                 false,

@@ -2,7 +2,7 @@
 //! closes its paths.
 
 use super::Routes;
-use crate::access::Access;
+use crate::access::{Access, FixedText};
 use crate::caddy::exclusive::{self, Exclusive};
 use crate::caddy::matcher::{Lost, Matcher};
 use crate::caddy::{proxy, users};
@@ -58,6 +58,44 @@ fn note_lost(directive: &Directive, why: &str, report: &mut Report) {
     for inner in directive.inner() {
         note_lost(inner, why, report);
     }
+}
+
+/// The text of `respond` with these arguments.
+///
+/// # Errors
+/// Why Weir has no such answer.
+fn fixed_text(directive: &Directive, args: &[String]) -> Result<FixedText, String> {
+    if !directive.inner().is_empty() {
+        return Err("the converter reads no options of `respond`".to_owned());
+    }
+    let is_status = |arg: &str| arg.len() == 3 && arg.bytes().all(|b| b.is_ascii_digit());
+    let (text, status) = match args {
+        [] => ("", "200"),
+        [one] if is_status(one) => ("", one.as_str()),
+        [text] => (text.as_str(), "200"),
+        [text, status] => (text.as_str(), status.as_str()),
+        _ => return Err("this is no `respond` that the converter knows".to_owned()),
+    };
+    let is_name = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '$');
+    if text.split('{').skip(1).any(is_name) {
+        return Err(
+            "Weir has no variables: the text of a fixed answer is the same for all requests".to_owned(),
+        );
+    }
+    let trimmed = text.trim();
+    let begins_with = |start: char, next: &str| {
+        let rest = trimmed.strip_prefix(start).map(str::trim_start);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| next.contains(c)))
+    };
+    // Caddy tells JSON by its syntax.
+    let is_json = (begins_with('{', "\"") && trimmed.ends_with('}'))
+        || (begins_with('[', "{[\"0123456789") && trimmed.ends_with(']'));
+    let media_type = match is_json {
+        true => "application/json",
+        false => "text/plain; charset=utf-8",
+    };
+    let said = vec![(directive.at.clone(), directive.shown())];
+    FixedText::new(status.parse().unwrap_or(0), text, media_type, said)
 }
 
 impl Routes<'_> {
@@ -208,7 +246,7 @@ impl Routes<'_> {
         }
     }
 
-    pub(super) fn respond(&mut self, args: &[String], matcher: &Matcher) -> Fate {
+    pub(super) fn respond(&mut self, directive: &Directive, args: &[String], matcher: &Matcher) -> Fate {
         let status = args.iter().find_map(|arg| {
             arg.parse::<u16>()
                 .ok()
@@ -219,18 +257,51 @@ impl Routes<'_> {
                 Fate::Carried if args.len() > 1 => Fate::changed("without the text: error pages have it"),
                 fate => fate,
             },
-            _ if matcher.patterns.iter().any(|path| path == "/") => {
-                Fate::open(format!("{NO_TEXT}; {TEXT_AT_START}"))
-            }
-            // The files there, or what an upstream has, are not for these clients.
-            _ => match self.deny(matcher, 403) {
-                Fate::Missing(why) => Fate::missing(format!("{NO_TEXT}; {why}")),
-                _ => Fate::missing(format!(
-                    "{NO_TEXT}; the result denies `{}`",
-                    matcher.patterns.join("`, `")
-                )),
-            },
+            _ => self.text(directive, args, matcher),
         }
+    }
+
+    /// Answers with a text. Where the result has no fixed answer, it denies the paths: the files there, or what an upstream has, are
+    /// not for clients. The fate is that of a text that is lost: [`crate::texts`] says so of one that is not.
+    fn text(&mut self, directive: &Directive, args: &[String], matcher: &Matcher) -> Fate {
+        let is_for_some = !matcher.conditions.is_always() || matcher.networks.is_some();
+        let text = match is_for_some {
+            true => Err("the converter has no fixed answer with conditions".to_owned()),
+            false => fixed_text(directive, args),
+        };
+        let (why, text) = match text {
+            Ok(text) => (NO_TEXT.to_owned(), Some(text)),
+            Err(why) => (why, None),
+        };
+        if matcher.patterns.iter().any(|path| path == "/") {
+            let is_alone = matcher.patterns.len() == 1 && !self.answers_start();
+            self.site.starts.extend(text.filter(|_| is_alone));
+            return Fate::open(format!("{why}; {TEXT_AT_START}"));
+        }
+        if let Some(text) = text {
+            for path in &matcher.patterns {
+                self.limit(Access {
+                    text: Some(text.clone()),
+                    ..Access::nobody(path)
+                });
+            }
+        } else if let Fate::Missing(more) = self.deny(matcher, 403) {
+            return Fate::missing(format!("{why}; {more}"));
+        }
+        Fate::missing(format!(
+            "{why}; the result denies `{}`",
+            matcher.patterns.join("`, `")
+        ))
+    }
+
+    /// Whether earlier blocks or redirects have the path `/`.
+    fn answers_start(&self) -> bool {
+        self.levels.iter().any(|level| {
+            let handled = level.handled.iter();
+            let mut handled = handled.filter(|(_, is_answer)| level.is_handle || *is_answer);
+            handled.any(|(path, _)| covers(path, "/"))
+                || level.redirected.iter().any(|path| covers(path, "/"))
+        })
     }
 
     pub(super) fn deny(&mut self, matcher: &Matcher, status: u16) -> Fate {

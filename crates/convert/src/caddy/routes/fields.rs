@@ -6,7 +6,7 @@ use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::HeaderRule;
 use crate::pattern::{covers, overlaps};
-use crate::value::field;
+use crate::value::{field, removable};
 
 impl Routes<'_> {
     /// Reports field lines whose paths in Weir are not those of Caddy, which compares the path of the request before it tries
@@ -61,11 +61,13 @@ impl Routes<'_> {
     pub(super) fn header(&mut self, directive: &Directive, args: &[String], matcher: &Matcher) -> Fate {
         let mut lines = Vec::new();
         let mut others = Vec::new();
+        let mut removed = Vec::new();
         let mut one = |name: &str, value: &str| {
             let bare = name.trim_start_matches(['+', '?', '>']);
             if let Some(gone) = name.strip_prefix('-') {
-                if !gone.eq_ignore_ascii_case("server") {
-                    others.push(format!("Weir removes no fields: `{gone}`"));
+                match removable(gone) {
+                    Ok(()) => removed.push(gone.to_owned()),
+                    Err(why) => others.push(why),
                 }
                 return;
             }
@@ -91,7 +93,15 @@ impl Routes<'_> {
                 _ => return Fate::missing(format!("`{}`: Weir replaces no parts of fields", inner.name)),
             }
         }
+        for name in &removed {
+            for path in &matcher.patterns {
+                for conditions in matcher.conditions.iter() {
+                    self.site.remove_field(path, conditions, name);
+                }
+            }
+        }
         let is_empty = lines.is_empty();
+        let is_unneeded = is_empty && removed.iter().all(|name| name.eq_ignore_ascii_case("server"));
         match matcher.is_everything() {
             true => self.site.header_always.extend(lines),
             false => {
@@ -110,9 +120,11 @@ impl Routes<'_> {
                 }
             }
         }
-        match (others.is_empty(), is_empty) {
+        match (others.is_empty(), is_unneeded) {
             (false, _) => Fate::missing(others.join("; ")),
-            (true, true) => Fate::unneeded("Weir sends no `Server` field"),
+            (true, true) => {
+                Fate::unneeded("Weir sends no `Server` field, and the result removes that of upstreams")
+            }
             (true, false) => Fate::Carried,
         }
     }

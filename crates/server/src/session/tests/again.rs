@@ -77,6 +77,8 @@ fn what_depends_on_a_condition_is_never_kept() {
     for (table, rule) in [
         ("redirect", "from = '/small*'\nto = '/'\nif = 'scheme https'"),
         ("redirect", "from = '/small*'\nto = '/'\nif = 'cookie a'"),
+        ("respond", "path = '/small*'\ntext = 'a'\nif = 'scheme https'"),
+        ("respond", "path = '/small*'\ntext = 'a'\nif = 'cookie a'"),
         (
             "try-files",
             "path = '/small*'\nfiles = ['/x', '$path']\nif = 'cookie a'",
@@ -101,6 +103,7 @@ fn what_depends_on_a_condition_is_never_kept() {
         let rules = Config::from_toml(&text, "w.toml").unwrap();
         let mut rig = Rig::with(|config| {
             config.redirect.clone_from(&rules.redirect);
+            config.respond.clone_from(&rules.respond);
             config.try_files.clone_from(&rules.try_files);
             config.header_rule.clone_from(&rules.header_rule);
             config.access.clone_from(&rules.access);
