@@ -258,6 +258,10 @@ fn explain(
         say("replay", recorded.explain(head, question.is_secured));
         source.get_or_insert_with(|| "the recording".to_owned());
     }
+    // They come before upstreams, and the one that applies behind redirects.
+    if fixed.is_none() {
+        fixed_conditions(config, (&spelled, facts), &mut say);
+    }
     // Whether an upstream gets the request if it has a route, at least if the client proves to be admitted.
     let is_passable = !handled && (source.is_none() || is_undecided);
     if let Some(text) = &storing
@@ -271,7 +275,7 @@ fn explain(
             fields: ruled(&state, site, facts),
         };
     }
-    let covers = |at: usize| config.proxy[at].covers(&spelled);
+    let covers = |at: usize| fixed.is_none() && config.proxy[at].covers(&spelled);
     let conditions: Vec<_> = config.proxy.iter().map(|rule| &rule.conditions).collect();
     for at in asked(&conditions, covers, facts) {
         say(
@@ -329,20 +333,18 @@ fn explain(
             source.get_or_insert(format!("redirect rule {}", at + 1));
         }
     }
-    let covers = |at: usize| config.respond[at].covers(&spelled);
-    let conditions: Vec<_> = config.respond.iter().map(Respond::conditions).collect();
-    for at in asked(&conditions, covers, facts) {
-        let path = config.respond[at].path();
-        say("if", decided("respond", at, path, conditions[at], facts));
-    }
+    // Whether a fixed answer is sent.
+    let mut is_text = false;
     if let Some((at, rule)) = fixed {
+        fixed_conditions(config, (&spelled, facts), &mut say);
         let status = rule.status().as_u16();
         say(
             "respond",
             format!("rule {} for `{}`: {status}", at + 1, rule.path()),
         );
-        if !handled {
-            source.get_or_insert(format!("respond rule {}", at + 1));
+        if !handled && source.is_none() {
+            source = Some(format!("respond rule {}", at + 1));
+            is_text = true;
         }
     }
     let covers = |at: usize| config.try_files[at].path.matches(&spelled);
@@ -405,7 +407,7 @@ fn explain(
     let is_for = |rule: &HeaderRule| match sent {
         Some(looked_up) => looked_up.has(rule, &spelled),
         // It has the lines of a file.
-        None if fixed.is_some() && !handled && status == 200 => rule.path.matches(&spelled),
+        None if is_text && status == 200 => rule.path.matches(&spelled),
         None => is_always(rule),
     };
     header_rules(config, facts, is_for, &mut say);
@@ -427,6 +429,7 @@ fn explain(
         _ => "no file".to_owned(),
     });
     if status >= 400
+        && !is_text
         && let Some(page) = config.error_pages.page(status)
     {
         say(
@@ -513,6 +516,20 @@ fn decided(
     match conditions.failing(facts) {
         Some(one) => format!("{rule} does not apply: `{one}` does not hold"),
         None => format!("{rule} applies: `{conditions}` holds"),
+    }
+}
+
+/// Says which conditions of fixed answers decide.
+fn fixed_conditions(
+    config: &Config,
+    (spelled, facts): (&[u8], Facts<'_, '_, '_>),
+    say: &mut impl FnMut(&'static str, String),
+) {
+    let covers = |at: usize| config.respond[at].covers(spelled);
+    let conditions: Vec<_> = config.respond.iter().map(Respond::conditions).collect();
+    for at in asked(&conditions, covers, facts) {
+        let path = config.respond[at].path();
+        say("if", decided("respond", at, path, conditions[at], facts));
     }
 }
 
@@ -842,6 +859,8 @@ mod tests {
         [[redirect]]\nfrom = '/old/*'\nto = '/new/*'\n\
         [[respond]]\npath = '/api/up'\ntext = 'up'\n\
         [[respond]]\npath = '/old/gone'\nstatus = 410\n\
+        [[respond]]\npath = '/gone'\nstatus = 404\ntext = 'gone'\n\
+        [[respond]]\npath = '/api/beta'\ntext = 'beta'\nif = 'method PUT'\n\
         [[header-rule]]\npath = '*.html'\nheader = ['X-Page: 1']\n\
         [[host]]\nnames = ['*.b.test']\n";
 
@@ -895,6 +914,16 @@ mod tests {
                 "redirect rule 1",
                 "host redirect respond",
             ),
+            // Pages for errors do not replace a text.
+            ("GET", "/gone", Some(404), "respond rule 3", "host respond"),
+            (
+                "GET",
+                "/api/beta",
+                None,
+                "proxy, rule 1 for `/api/*`",
+                "host if proxy cache",
+            ),
+            ("PUT", "/api/beta", Some(200), "respond rule 4", "host if respond"),
             ("GET", "/api/docs/x.js", Some(404), "no file", "host error-pages"),
             (
                 "GET",
