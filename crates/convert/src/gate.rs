@@ -60,7 +60,9 @@ impl Site {
         for rule in self.access.iter_mut().filter(|rule| !rule.is_for_nobody()) {
             *rule = rule.and(&only).unwrap_or_else(|_| Access::nobody(&rule.path));
         }
-        let is_last = |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path);
+        // A text becomes a fixed answer, which refuses nobody.
+        let is_last =
+            |rule: &Access| rule.conditions.is_empty() && covers_all(&rule.path) && rule.text.is_none();
         if !self.access.iter().any(is_last) {
             self.access.push(only);
         }

@@ -52,7 +52,7 @@ fn note(site: &Site, file: &str, fate: Fate, report: &mut Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Access;
+    use crate::access::{Access, FixedText};
 
     #[test]
     fn a_site_of_this_machine_is_not_public() {
@@ -67,6 +67,7 @@ mod tests {
                 ..Server::default()
             };
             limit(&mut server, "site", &mut Report::default());
+            crate::texts::apply(&mut server, &mut Report::default());
             assert!(server.top.all_access().is_empty());
             server.hosts[0].all_access()
         };
@@ -93,6 +94,12 @@ mod tests {
             only,
         ];
         assert_eq!(found, expected);
+        let text = FixedText::new(200, "ok", "text/plain", Vec::new()).expect("a text");
+        let answered = Access {
+            text: Some(text),
+            ..Access::nobody("*")
+        };
+        assert_eq!(limited(&[":80"], vec![answered]), [rule("/*", &NETWORKS)]);
     }
 
     #[test]
