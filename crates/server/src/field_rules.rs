@@ -230,6 +230,11 @@ impl RuledLines {
             || (self.is_cross_origin && start.eq_ignore_ascii_case(PREFIX))
     }
 
+    /// Whether rules remove lines of the upstream with this name, and add none.
+    pub(crate) fn removes(&self, name: &str) -> bool {
+        self.removed.iter().any(|one| one.eq_ignore_ascii_case(name)) && !self.list().has(name)
+    }
+
     /// Bytes of memory held.
     pub(crate) fn held(&self) -> usize {
         let names = self.removed.iter().map(String::capacity);

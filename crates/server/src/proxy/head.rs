@@ -407,6 +407,9 @@ impl Outgoing {
     }
 }
 
+/// The field with which a site asks for https.
+const HSTS: &str = "strict-transport-security";
+
 /// The lines that the client's connection adds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added<'a> {
@@ -475,7 +478,9 @@ pub(crate) fn write_fields(
         if !head.fields.has(Name::Date) {
             out.extend_from_slice(added.date);
         }
-        if !added.hsts.is_empty() && head.fields.find("strict-transport-security").is_none() {
+        // A line of the upstream that a rule removes is not there in place of that of this server.
+        let is_theirs = head.fields.find(HSTS).is_some() && !added.ruled.removes(HSTS);
+        if !added.hsts.is_empty() && !is_theirs {
             out.extend_from_slice(added.hsts);
         }
         out.extend_from_slice(added.ruled.list().text());
@@ -525,6 +530,8 @@ pub(crate) fn write_trailers(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, Facts};
+    use crate::field_rules::FieldRules;
     use http1::Limits;
     use http1::slots::Slots;
     use http1::{client, server};
@@ -564,6 +571,15 @@ mod tests {
     }
 
     fn response(text: &str, method: Method, version: Version) -> String {
+        let ruled = RuledLines::NONE;
+        ruled_response(text, (method, version), (b"", &ruled))
+    }
+
+    fn ruled_response(
+        text: &str,
+        (method, version): (Method, Version),
+        (hsts, ruled): (&[u8], &RuledLines),
+    ) -> String {
         let mut slots = Slots::new();
         let mut connection = client::Connection::new();
         connection.begin_request(method, false, &Limits::DEFAULT).unwrap();
@@ -573,15 +589,54 @@ mod tests {
         };
         let added = Added {
             date: b"Date: now\r\n",
-            hsts: b"",
+            hsts,
             connection: b"Connection: close\r\n",
-            ruled: &RuledLines::NONE,
+            ruled,
             received: head.version.protocol(),
         };
         let outgoing = Outgoing::of(head.framing, version);
         let mut out = Vec::new();
         write_response(&mut out, &head, method == Method::Head, outgoing, added).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_removed_line_of_the_upstream_does_not_replace_that_of_this_server() {
+        let lines = |rule: &str| {
+            let config = Config::from_toml(rule, "w.toml").unwrap();
+            let mut slots = Slots::new();
+            let text = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+            let mut connection = server::Connection::new();
+            let Ok(server::Step::Request { head, .. }) =
+                connection.receive(text, &mut slots, &Limits::DEFAULT)
+            else {
+                panic!("a request")
+            };
+            let facts = Facts {
+                head: &head.semantics(),
+                is_secured: true,
+            };
+            FieldRules::of(std::iter::once(&config)).passed(0, facts)
+        };
+        let text = "HTTP/1.1 204 No\r\nStrict-Transport-Security: max-age=1\r\n\r\n";
+        let own = &b"Strict-Transport-Security: max-age=9\r\n"[..];
+        for (rule, sent) in [
+            ("", &["max-age=1"][..]),
+            (
+                "[[header-rule]]\nremove = ['strict-transport-security']\nalways = true\n",
+                &["max-age=9"],
+            ),
+            (
+                "[[header-rule]]\nheader = ['Strict-Transport-Security: max-age=5']\nalways = true\n",
+                &["max-age=5"],
+            ),
+        ] {
+            let got = ruled_response(text, (Method::Get, Version::Http11), (own, &lines(rule)));
+            let named = got
+                .lines()
+                .filter_map(|line| line.strip_prefix("Strict-Transport-Security: "));
+            assert_eq!(named.collect::<Vec<_>>(), sent, "{rule}: {got}");
+        }
     }
 
     #[test]
