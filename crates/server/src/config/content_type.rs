@@ -62,12 +62,17 @@ pub(super) fn check(value: &str) -> Result<(), String> {
         let pair = text.trim().split_once('=');
         pair.is_some_and(|(name, value)| is_token(name) && (is_token(value) || is_quoted(value)))
     };
+    // The space around parts is sent, too, and must not end the line.
+    let is_line = value
+        .trim()
+        .bytes()
+        .all(|b| b == b'\t' || (0x20..0x7f).contains(&b));
     let mut parts = value.trim().split(';');
     let essence = parts.next().unwrap_or_default().trim_end();
     let is_type = essence
         .split_once('/')
         .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
-    if is_type && parts.all(is_parameter) {
+    if is_line && is_type && parts.all(is_parameter) {
         return Ok(());
     }
     Err(format!(
@@ -150,6 +155,8 @@ mod tests {
             ("html", "text/html; charset", "not a media type"),
             ("html", "text/html\r\nX: y", "not a media type"),
             ("html", "text/html; charset=\"a\r\n\"", "not a media type"),
+            ("html", "text/html;\r\n a=b", "not a media type"),
+            ("html", "text/html\n; a=b", "not a media type"),
             ("html", "text/html, text/plain", "not a media type"),
         ] {
             let why = types.insert(extension, value).expect_err(value);
