@@ -238,7 +238,7 @@ pub(super) fn note_limits(places: &[(&Directive, Place)], limits: &[Limit], repo
             let is_first = is_inside && place.is_plain() && (paths.is_expression() || paths.is_exact());
             let mut others: Vec<String> = Vec::new();
             for (other, taken) in &places[..index] {
-                let is_other = !taken.is_hidden && !(is_first && taken.is_expression());
+                let is_other = !(taken.is_hidden || is_first && taken.is_expression());
                 if is_other && !meet_all(&taken.patterns, &paths.patterns).is_empty() {
                     others.push(other.shown());
                 }
