@@ -314,11 +314,11 @@ fn the_example_for_kubernetes_answers_its_own_probes_and_has_metrics() {
     pairs.add("tls", &["weir"]);
     let token = "0123456789abcdef0123456789abcdef";
     pairs.tree.write("token", token);
-    // The Secret lies beside the configuration, and the port is a free one.
+    // The Secret lies beside the configuration. The port is a free one, on an address that the site does not have.
     let text = lines.join("\n").replace("/etc/weir-admin/", "");
     let text = text
         .replace("tls.crt", "tls.pem")
-        .replace("\":9090\"", "\"127.0.0.1:0\"");
+        .replace("\":9090\"", "\"127.0.0.2:0\"");
     let config = pairs.tree.write("weir.toml", text);
     let server = Launch::new(Strategy::LOOPS)
         .root(&pairs.tree.join("site"))
