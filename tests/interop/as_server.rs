@@ -211,7 +211,9 @@ fn retry() {
         crowd(&server);
         let mut is_proven = true;
         for peer in BOTH {
-            let (found, seen) = from(&server, &site, peer, Path::clear(), &[], &["small.bin"])?;
+            let Some((found, seen)) = from(&server, &site, peer, Path::clear(), &[], &["small.bin"]) else {
+                continue; // A client that is not installed was skipped.
+            };
             assert_eq!(found["versions"], json!(["v1"]), "{peer:?}: {found}");
             is_proven &= seen.down.count(Kind::Retry) == 1;
         }
