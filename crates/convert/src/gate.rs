@@ -415,7 +415,7 @@ fn narrowed(rule: &Access, path: String) -> Access {
     }
 }
 
-/// Whether Weir asks no later rule about the paths of a pattern, because this one is about all of them: it ignores upper and lower case,
+/// Whether Weir asks no later rule about the paths of a pattern, because this one covers them all. Weir ignores upper and lower case,
 /// and a rule for `/a/*` is also for `/a`.
 fn hides(rule: &Access, path: &str) -> bool {
     let lower = Access {

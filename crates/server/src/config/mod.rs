@@ -104,12 +104,12 @@ pub(crate) use request_header::is_host;
 pub use request_id::RequestIdField;
 pub use resource_attribute::ResourceAttribute;
 pub use respond::Respond;
-/// A table of keys and values of a configuration file.
 pub use runtime::strategy::Concurrency;
 pub use secure::{ClientAuth, Crypto, Hsts, HttpsRedirect};
 pub use security_headers::SecurityHeaders;
 pub use socket_file::{ControlMode, SocketMode};
 pub use tilde::{HomeDirectory, Tilde};
+/// A table of keys and values of a configuration file.
 pub use toml::Table as Keys;
 pub use trusted::TrustedField;
 pub use try_files::{TrailingSlash, Tried, TryFiles};
