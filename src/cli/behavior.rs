@@ -75,7 +75,7 @@ pub(crate) struct BehaviorFlags {
     #[arg(long, value_name = "MICROSECONDS", env = "WEIR_CONNECTION_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(CONNECTION_MICROS_MAX)))]
     connection_micros: Option<u32>,
 
-    /// Keeps the worker busy for this many microseconds for each request, before it answers [default: 0]
+    /// Spends this many microseconds of processor time on each request, before it is answered [default: 0]
     #[arg(long, value_name = "MICROSECONDS", env = "WEIR_REQUEST_MICROS", value_parser = clap::value_parser!(u32).range(..=i64::from(REQUEST_MICROS_MAX)))]
     request_micros: Option<u32>,
 

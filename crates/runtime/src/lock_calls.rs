@@ -1,7 +1,7 @@
 //! The system calls of locks that enter the kernel even if they are free, as document 002 traced them (Table 2:
 //! `lwp_mutex_lock`, `lwp_mutex_unlock`). A lock of today enters it only to wait, or to wake who waits (futex(2)).
-//! Another lock is held for longer than today's, and a server takes time between two writes, for each connection and for
-//! each request. Exists to be measured.
+//! Another lock is held for longer than today's, a server takes time between two writes and for each connection, and
+//! processor time for each request. Exists to be measured.
 
 use crate::clock;
 use rustix::thread::futex;
@@ -18,8 +18,8 @@ pub fn enter_for(locks: u32) {
     }
 }
 
-/// Keeps this thread busy for at least `time`, while its caller holds a lock, between two writes, after it accepts a
-/// connection, or before it answers a request: waiting asleep would free the processor.
+/// Keeps this thread busy for at least `time` by the clock, while its caller holds a lock, between two writes, or after it
+/// accepts a connection: waiting asleep would free the processor.
 pub fn hold_for(time: Duration) {
     if time.is_zero() {
         return;
@@ -27,6 +27,23 @@ pub fn hold_for(time: Duration) {
     let until = clock::now() + time;
     while clock::now() < until {
         hint::spin_loop();
+    }
+}
+
+/// Spends at least `time` of the processor before a request is answered. While other threads have the processor, no time
+/// is spent: by the clock, threads that take turns on one processor would all spend theirs at once.
+pub fn spend_for(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    let until = clock::thread_cpu() + time;
+    loop {
+        let left = until.saturating_sub(clock::thread_cpu());
+        if left.is_zero() {
+            return;
+        }
+        // A thread never has more of the processor than time passes.
+        hold_for(left);
     }
 }
 
@@ -41,6 +58,22 @@ mod tests {
             hold_for(time);
             assert!(clock::now().since(start) >= time, "{time:?}");
         }
+    }
+
+    /// Eight threads on the processors of this machine, which may be fewer: each has its own time, whoever waits.
+    #[test]
+    fn each_thread_spends_its_own_time_of_the_processor() {
+        const EACH: Duration = Duration::from_millis(5);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let before = clock::thread_cpu();
+                    spend_for(EACH);
+                    assert!(clock::thread_cpu().saturating_sub(before) >= EACH);
+                    spend_for(Duration::ZERO);
+                });
+            }
+        });
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct Behavior {
     /// For how many microseconds the worker is busy after it accepts a connection, before the first read; at most
     /// [`CONNECTION_MICROS_MAX`]. QUIC connections are exempt.
     pub connection_micros: u32,
-    /// For how many microseconds the worker is busy for each complete request, before it answers; at most
+    /// How many microseconds of processor time the worker spends on each complete request, before it answers; at most
     /// [`REQUEST_MICROS_MAX`].
     pub request_micros: u32,
     /// Each line of the access log is written alone, at once.

@@ -304,7 +304,7 @@ impl Client {
     #[inline]
     pub(super) fn limit(&self, cx: &Cx, asked: Asked<'_, '_, '_>, now: Instant) -> Result<Seats, Refused> {
         let micros = cx.state.config.behavior.request_micros;
-        runtime::lock_calls::hold_for(Duration::from_micros(micros.into()));
+        runtime::lock_calls::spend_for(Duration::from_micros(micros.into()));
         let counts = || match asked {
             Asked::Request(head) => cx.state.handlers.is_rate_limited(head),
             Asked::Input(_) => true,
