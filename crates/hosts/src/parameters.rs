@@ -172,6 +172,7 @@ const OF_SERVER: &[&str] = &[
     "lock_response",
     "lock_us",
     "client_processors",
+    "rto_min_ms",
 ];
 
 impl Values {

@@ -186,6 +186,9 @@ pub fn run<V: Service + 'static>(scenario: &Scenario, service: V) -> Result<Outc
     if values.get("idle_restart") == 0.0 {
         stack.idle_restart = tcp::IdleRestart::Keep;
     }
+    if values.get("rto_min_ms") > 0.0 {
+        stack.rto_min = values.micros("rto_min_ms") * 1000;
+    }
     stack.send_buffer = Bytes(values.kib("buffer_kb"));
     stack.recv_buffer = Bytes(values.kib("buffer_kb").min(65_535));
     let line = format!("rate={}M {}", values.get("line_mbit"), kind.link);

@@ -157,6 +157,18 @@ fn each_bottleneck_binds() {
     assert!(dear.share(Task::ContextSwitching) > usual.share(Task::ContextSwitching));
 }
 
+/// A window falls to one segment after a pause that is longer than the timeout.
+#[test]
+fn a_longer_timeout_keeps_windows_over_more_pauses() {
+    let window = |changes: &[(&str, f64)]| {
+        let users = scenario("apache-1.3", changes, surge(), Who::Users(20), Mode::Serial);
+        outcome(&users).window_mean()
+    };
+    let usual = window(&[]);
+    assert!(window(&[("rto_min_ms", 3_000.0)]) > usual);
+    assert_eq!(window(&[("rto_min_ms", 200.0)]), usual, "the stack's own");
+}
+
 #[test]
 fn a_pool_bounds_connections_served_at_once() {
     let clients = |threads| {
