@@ -19,6 +19,7 @@ use crate::proxy::head::asks_for_websocket;
 use crate::proxy::{Found, Route};
 use crate::service::{Server, State};
 use crate::site::Lookup;
+use http_semantics::coding::Coding;
 use http_semantics::field::{Fields, Line};
 use http_semantics::method::Method;
 use http_semantics::request::{Protocol, RequestHead};
@@ -160,6 +161,9 @@ fn explain(
     // Of answers that are no files.
     let is_always = |rule: &HeaderRule| rule.always && !handled && rule.path.matches(&spelled);
     if state.handlers.is_rate_limited(head) {
+        if let Some(text) = rate(&state.config) {
+            say("max-request-rate", text);
+        }
         limits(config, (&spelled, facts), question.peer, &mut say);
     }
     if !handled
@@ -177,12 +181,6 @@ fn explain(
         };
     }
     let fixed = config.fixed_answer(facts);
-    // Before access rules, because whether a password is right is not known here.
-    let is_passed = || fixed.is_none() && state.proxies.find(site, facts, false).is_some();
-    let storing = storing(config, &spelled).filter(|_| is_passed());
-    if let Some(text) = &storing {
-        say("uploads", text.clone());
-    }
     let mut source = None;
     let sender = Sender {
         peer: question.peer,
@@ -199,74 +197,58 @@ fn explain(
         false => Known::default(),
     };
     let verdict = state.gates.verdict(site, head, sender, &known);
-    let covering = state.gates.covering(site, facts);
-    for (at, rule) in state.gates.conditional(site, head) {
-        say("if", decided("access", at, &rule.path, &rule.conditions, facts));
-    }
-    for (at, rule) in &covering {
-        say("access", format!("rule {} for `{}`", at + 1, rule.path));
-    }
     let is_ruled = !matches!(&verdict, Verdict::Open(admitted) if !admitted.is_ruled);
+    let is_redirected = is_redirected && (is_ruled || !handled);
     // Whether a password, which is not checked here, or another server decides.
     let is_undecided = is_ruled && !is_redirected && matches!(verdict, Verdict::Check(_));
-    if is_ruled && !is_redirected {
-        let (text, stops) = match &verdict {
-            Verdict::Open(_) => (admitted(&covering, question), false),
-            Verdict::Refused(status) => {
-                let text = format!("{} is not admitted: {}", Shown(question.peer), status.as_u16());
-                (text, true)
-            }
-            Verdict::Check(Check::Asked(asked, _)) => (format!("{} decides (auth)", asked.url()), true),
-            Verdict::Check(Check::Password(_)) => ("the password in Authorization decides".to_owned(), true),
-            Verdict::Answered(_) | Verdict::Unanswered(_) => {
-                ("the server of `auth` cannot be asked".to_owned(), true)
-            }
-            Verdict::Uncertified if question.is_admitted => (
-                "a client certificate is needed, which requests in cleartext or of trusted peers do not have: 403"
-                    .to_owned(),
-                true,
-            ),
-            Verdict::Uncertified => (
-                "a client certificate is needed, and explained requests have none: 403".to_owned(),
-                true,
-            ),
-            Verdict::Challenge(_) => ("a password is needed".to_owned(), true),
-            Verdict::Busy => ("too many passwords are being checked".to_owned(), true),
-            Verdict::Malformed => ("the path is malformed".to_owned(), true),
-        };
-        if stops {
-            source = Some(match is_undecided {
-                true => format!("access, {text}"),
-                false => "the access rule".to_owned(),
-            });
-        }
-        say("access", text);
-    }
-    if is_redirected && (is_ruled || !handled) {
+    if is_redirected {
         say("https-redirect", "requests in cleartext go to https".to_owned());
-        source.get_or_insert("the redirect to https".to_owned());
+        source = Some("the redirect to https".to_owned());
+    } else {
+        let covering = state.gates.covering(site, facts);
+        for (at, rule) in state.gates.conditional(site, head) {
+            say("if", decided("access", at, &rule.path, &rule.conditions, facts));
+        }
+        for (at, rule) in &covering {
+            say("access", format!("rule {} for `{}`", at + 1, rule.path));
+        }
+        if is_ruled {
+            let text = verdict_in_words(&verdict, &covering, question);
+            source = match verdict {
+                Verdict::Open(_) => None,
+                Verdict::Check(_) => Some(format!("access, {text}")),
+                _ => Some("the access rule".to_owned()),
+            };
+            say("access", text);
+        }
     }
-    if handled {
+    // Whether the request comes to what is said next, at least if its client proves to be admitted.
+    let mut goes_on = source.is_none() || is_undecided;
+    if handled && goes_on {
         say(
             "live, health",
             "this path belongs to the server itself".to_owned(),
         );
+        goes_on = false;
     }
     if let Some(recorded) = &state.recorded
-        && !handled
+        && goes_on
     {
         say("replay", recorded.explain(head, question.is_secured));
         source.get_or_insert_with(|| "the recording".to_owned());
+        goes_on = false;
     }
     // They come before upstreams, and the one that applies behind redirects.
-    if fixed.is_none() {
+    if fixed.is_none() && goes_on {
         fixed_conditions(config, (&spelled, facts), &mut say);
     }
-    // Whether an upstream gets the request if it has a route, at least if the client proves to be admitted.
-    let is_passable = !handled && (source.is_none() || is_undecided);
-    if let Some(text) = &storing
-        && is_passable
+    let passed = state.proxies.find(site, facts, false).filter(|_| fixed.is_none());
+    let is_passed = passed.is_some();
+    if let Some(text) = storing(config, &spelled)
+        && is_passed
+        && goes_on
     {
+        say("uploads", text.clone());
         header_rules(config, facts, is_always, &mut say);
         return Explanation {
             steps,
@@ -275,51 +257,54 @@ fn explain(
             fields: ruled(&state, site, facts),
         };
     }
-    let covers = |at: usize| fixed.is_none() && config.proxy[at].covers(&spelled);
-    let conditions: Vec<_> = config.proxy.iter().map(|rule| &rule.conditions).collect();
-    for at in asked(&conditions, covers, facts) {
-        say(
-            "if",
-            decided("proxy", at, &config.proxy[at].path, conditions[at], facts),
-        );
+    if goes_on {
+        let covers = |at: usize| fixed.is_none() && config.proxy[at].covers(&spelled);
+        let conditions: Vec<_> = config.proxy.iter().map(|rule| &rule.conditions).collect();
+        for at in asked(&conditions, covers, facts) {
+            let path = &config.proxy[at].path;
+            say("if", decided("proxy", at, path, conditions[at], facts));
+        }
     }
-    let passed = state.proxies.find(site, facts, false);
-    let is_passed = passed.is_some();
     let found = passed.or_else(|| state.proxies.without_file(site, facts));
     let found = found.filter(|_| fixed.is_none());
-    let passing = found.as_ref().and_then(|found| passing(config, found));
-    if let Some(text) = &passing {
-        match is_passed {
-            true => say("proxy", text.clone()),
-            false => say("proxy", format!("{text}, if there is no file")),
+    let passing = found
+        .as_ref()
+        .and_then(|found| Some((found, passing(config, found)?)));
+    let stored = |found: &Found| {
+        let is_personal = state.gates.guarded(site, facts).is_personal;
+        cache(&found.route, head, is_personal, from.is_secured, (wall, now))
+    };
+    if let Some((found, text)) = &passing
+        && is_passed
+        && goes_on
+    {
+        say("proxy", text.clone());
+        for text in stored(found) {
+            say("cache", text);
         }
-        if is_passable && let Some(found) = &found {
-            let is_personal = state.gates.guarded(site, facts).is_personal;
-            for text in cache(&found.route, head, is_personal, from.is_secured, (wall, now)) {
-                say("cache", text);
-            }
-        }
-        if is_passable && is_passed {
-            header_rules(config, facts, is_always, &mut say);
-            return Explanation {
-                steps,
-                status: None,
-                source: source.unwrap_or_else(|| format!("proxy, {text}")),
-                fields: ruled(&state, site, facts),
-            };
-        }
+        header_rules(config, facts, is_always, &mut say);
+        return Explanation {
+            steps,
+            status: None,
+            source: source.unwrap_or_else(|| format!("proxy, {text}")),
+            fields: ruled(&state, site, facts),
+        };
     }
-    let covers = |at: usize| config.redirect[at].covers(&spelled);
-    let conditions: Vec<_> = config.redirect.iter().map(Redirect::conditions).collect();
-    for at in asked(&conditions, covers, facts) {
-        let from = config.redirect[at].from();
-        say("if", decided("redirect", at, from, conditions[at], facts));
+    if goes_on {
+        let covers = |at: usize| config.redirect[at].covers(&spelled);
+        let conditions: Vec<_> = config.redirect.iter().map(Redirect::conditions).collect();
+        for at in asked(&conditions, covers, facts) {
+            let from = config.redirect[at].from();
+            say("if", decided("redirect", at, from, conditions[at], facts));
+        }
     }
     let redirects = config.redirect.iter().enumerate();
     let redirect = redirects
         .filter_map(|(at, rule)| Some((at, rule, rule.applies(&spelled, facts)?)))
         .next();
-    if let Some((at, rule, status)) = redirect {
+    if let Some((at, rule, status)) = redirect
+        && goes_on
+    {
         let mut location = Vec::new();
         rule.location(&spelled, head.target.query(), &mut location, |query, out| {
             out.extend_from_slice(query);
@@ -329,32 +314,36 @@ fn explain(
             "redirect",
             format!("rule {}: {} to {location}", at + 1, status.as_u16()),
         );
-        if !handled {
-            source.get_or_insert(format!("redirect rule {}", at + 1));
-        }
+        source.get_or_insert(format!("redirect rule {}", at + 1));
+        goes_on = false;
     }
     // Whether a fixed answer is sent.
     let mut is_text = false;
-    if let Some((at, rule)) = fixed {
+    if let Some((at, rule)) = fixed
+        && goes_on
+    {
         fixed_conditions(config, (&spelled, facts), &mut say);
         let status = rule.status().as_u16();
         say(
             "respond",
             format!("rule {} for `{}`: {status}", at + 1, rule.path()),
         );
-        if !handled && source.is_none() {
-            source = Some(format!("respond rule {}", at + 1));
-            is_text = true;
+        is_text = source.is_none();
+        source.get_or_insert(format!("respond rule {}", at + 1));
+        goes_on = false;
+    }
+    let asks_for_file = goes_on && matches!(head.method, Method::Get | Method::Head);
+    let mut tries = None;
+    if asks_for_file {
+        let covers = |at: usize| config.try_files[at].path.matches(&spelled);
+        let conditions: Vec<_> = config.try_files.iter().map(|rule| &rule.conditions).collect();
+        for at in asked(&conditions, covers, facts) {
+            let path = &config.try_files[at].path;
+            say("if", decided("try-files", at, path, conditions[at], facts));
         }
+        let mut rules = config.try_files.iter().enumerate();
+        tries = rules.find(|(_, rule)| rule.applies(&spelled, facts));
     }
-    let covers = |at: usize| config.try_files[at].path.matches(&spelled);
-    let conditions: Vec<_> = config.try_files.iter().map(|rule| &rule.conditions).collect();
-    for at in asked(&conditions, covers, facts) {
-        let path = &config.try_files[at].path;
-        say("if", decided("try-files", at, path, conditions[at], facts));
-    }
-    let mut tries = config.try_files.iter().enumerate();
-    let tries = tries.find(|(_, rule)| rule.applies(&spelled, facts));
     if let Some((at, rule)) = tries {
         let files: Vec<String> = rule.files.iter().map(ToString::to_string).collect();
         say(
@@ -362,16 +351,21 @@ fn explain(
             format!("rule {} for `{}`: {}", at + 1, rule.path, files.join(", ")),
         );
     }
-    let found = match source {
-        None if !handled && matches!(head.method, Method::Get | Method::Head) => {
-            file(cx, (site, facts), raw, config)
+    if let Some((found, text)) = &passing
+        && goes_on
+    {
+        say("proxy", format!("{text}, if there is no file"));
+        for text in stored(found) {
+            say("cache", text);
         }
+    }
+    let found = match source {
+        None if asks_for_file => file(cx, (site, facts), raw, config),
         _ => None,
     };
     let of_file = found.as_ref().map_or(&spelled, |found| &found.file);
     if source.is_none()
-        && !handled
-        && state.recorded.is_none()
+        && asks_for_file
         && let Some(mount) = config.mount_of(of_file)
     {
         say(
@@ -388,7 +382,10 @@ fn explain(
         return Explanation {
             steps,
             status: None,
-            source: source.unwrap_or_else(|| format!("proxy, {}", passing.unwrap_or_default())),
+            source: source.unwrap_or_else(|| {
+                let text = passing.map(|(_, text)| text);
+                format!("proxy, {}", text.unwrap_or_default())
+            }),
             // A file may have other lines than a refusal.
             fields: match is_undecided {
                 true => Vec::new(),
@@ -404,6 +401,12 @@ fn explain(
         _ => None,
     };
     let sent = found.as_ref().or(fallback.as_ref()).filter(|_| has_content);
+    if let Some(looked_up) = sent
+        && status != 304
+        && let Some((key, text)) = coding(cx, site, looked_up, &fields)
+    {
+        say(key, text);
+    }
     let is_for = |rule: &HeaderRule| match sent {
         Some(looked_up) => looked_up.has(rule, &spelled),
         // It has the lines of a file.
@@ -459,6 +462,29 @@ fn client(from: &From, question: &Question<'_>) -> String {
     match hops.is_empty() {
         true => format!("{client} over {scheme}, as it says itself (trusted)"),
         false => format!("{client} over {scheme}, through {} (trusted)", hops.join(", ")),
+    }
+}
+
+/// What access rules decide about a request, in words.
+fn verdict_in_words(verdict: &Verdict, covering: &[(usize, &Access)], question: &Question<'_>) -> String {
+    match verdict {
+        Verdict::Open(_) => admitted(covering, question),
+        Verdict::Refused(status) => {
+            format!("{} is not admitted: {}", Shown(question.peer), status.as_u16())
+        }
+        Verdict::Check(Check::Asked(asked, _)) => format!("{} decides (auth)", asked.url()),
+        Verdict::Check(Check::Password(_)) => "the password in Authorization decides".to_owned(),
+        Verdict::Answered(_) | Verdict::Unanswered(_) => "the server of `auth` cannot be asked".to_owned(),
+        Verdict::Uncertified if question.is_admitted => {
+            "a client certificate is needed, which requests in cleartext or of trusted peers do not have: 403"
+                .to_owned()
+        }
+        Verdict::Uncertified => {
+            "a client certificate is needed, and explained requests have none: 403".to_owned()
+        }
+        Verdict::Challenge(_) => "a password is needed".to_owned(),
+        Verdict::Busy => "too many passwords are being checked".to_owned(),
+        Verdict::Malformed => "the path is malformed".to_owned(),
     }
 }
 
@@ -531,6 +557,17 @@ fn fixed_conditions(
         let path = config.respond[at].path();
         say("if", decided("respond", at, path, conditions[at], facts));
     }
+}
+
+/// The rate that each address may have for all its requests, in words; `None`: there is no such limit.
+fn rate(config: &Config) -> Option<String> {
+    let per_second = config.max_request_rate;
+    (per_second > 0).then(|| {
+        format!(
+            "each address {per_second}/s, {} at once",
+            config.max_request_burst
+        )
+    })
 }
 
 /// Says which limits count a request of this client.
@@ -715,6 +752,34 @@ fn look_up(cx: &mut Cx, site: usize, path: &[u8]) -> Option<Arc<Entry>> {
         Lookup::Load(load) => view.finish(load.try_now().unwrap_or_else(Job::run)),
         Lookup::Refused => return None,
     })
+}
+
+/// Why content is sent uncompressed, or which codings clients get it in, by the key of the configuration that says so. `None`: it
+/// has no coding, whatever a client accepts.
+fn coding(cx: &mut Cx, site: usize, sent: &LookedUp, fields: &[String]) -> Option<(&'static str, String)> {
+    let state = Arc::clone(&cx.state);
+    let mut except = state.hosts.place(site).config.compress_except.iter();
+    if let Some(pattern) = except.find(|pattern| pattern.matches(&sent.path) || pattern.matches(&sent.file)) {
+        return Some(("compress-except", format!("`{pattern}`: sent uncompressed")));
+    }
+    let entry = look_up(cx, site, &sent.path)?;
+    let codings = entry.answer.resources().next()?.codings();
+    let codings: Vec<&str> = codings
+        .filter(|&coding| coding != Coding::Identity)
+        .map(Coding::name)
+        .collect();
+    if codings.is_empty() {
+        return None;
+    }
+    let coded = fields
+        .iter()
+        .find_map(|line| line.strip_prefix("Content-Encoding: "));
+    let text = format!(
+        "sent {}; Accept-Encoding chooses among {}",
+        coded.map_or("uncompressed".to_owned(), |coding| format!("with {coding}")),
+        codings.join(", ")
+    );
+    Some(("compress", text))
 }
 
 /// The rule by which clients change the files of a path in normalized spelling, in words.
@@ -907,13 +972,7 @@ mod tests {
                 "host proxy cache",
             ),
             ("POST", "/api/up?x", Some(200), "respond rule 1", "host respond"),
-            (
-                "GET",
-                "/old/gone",
-                Some(301),
-                "redirect rule 1",
-                "host redirect respond",
-            ),
+            ("GET", "/old/gone", Some(301), "redirect rule 1", "host redirect"),
             // Pages for errors do not replace a text.
             ("GET", "/gone", Some(404), "respond rule 3", "host respond"),
             (
