@@ -623,7 +623,7 @@ mod tests {
                 head: &head.semantics(),
                 is_secured: true,
             };
-            FieldRules::of(std::iter::once(&config)).passed(0, facts)
+            FieldRules::of(std::iter::once(&config)).passed(0, facts, None)
         };
         let text = "HTTP/1.1 204 No\r\nStrict-Transport-Security: max-age=1\r\n\r\n";
         let own = &b"Strict-Transport-Security: max-age=9\r\n"[..];
