@@ -365,7 +365,10 @@ fn location(
         pass: None,
         root: None,
         to_fastcgi: None,
-        fastcgi: Proxy::default(),
+        fastcgi: Proxy {
+            params: level.params.clone(),
+            ..Proxy::default()
+        },
     };
     // Before all others: an index and a listing belong to the root of their location.
     let root = block.inner().iter().rfind(|one| is_root(one));
