@@ -45,6 +45,7 @@ pub(crate) struct Flags {
     pub(crate) https: bool,
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 mod tests {
     use crate::cli::Cli;

@@ -679,26 +679,28 @@ impl Flags {
             "spa-fallback" => self.spa_fallback.is_some(),
             key => self.https.names_file(key),
         };
-        let file = self.config.as_deref().filter(|_| !is_flag);
-        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
-            Some((path, Ok(text))) => {
-                ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
-            }
-            _ if key == "root" => why,
-            _ if key == "error-pages" => format!("`--error-page`: {why}"),
+        let in_file = match is_flag {
+            true => None,
+            false => self.in_file(|text, name| ConfigError::about(key, why.clone(), text, name)),
+        };
+        Failure::Usage(in_file.unwrap_or_else(|| match key {
+            "root" => why,
+            "error-pages" => format!("`--error-page`: {why}"),
             _ => format!("`--{key}`: {why}"),
-        })
+        }))
     }
 
     /// The same for a key that only the file can have set.
     pub(crate) fn blame_file(&self, key: &str, why: String) -> Failure {
-        let file = self.config.as_deref();
-        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
-            Some((path, Ok(text))) => {
-                ConfigError::about(key, why, &text, &path.display().to_string()).to_string()
-            }
-            _ => why,
-        })
+        let in_file = self.in_file(|text, name| ConfigError::about(key, why.clone(), text, name));
+        Failure::Usage(in_file.unwrap_or(why))
+    }
+
+    /// An error about a part of the configuration file, given its text and name. `None`: there is no file, or it cannot be read.
+    fn in_file(&self, about: impl FnOnce(&str, &str) -> ConfigError) -> Option<String> {
+        let path = self.config.as_deref()?;
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(about(&text, &path.display().to_string()).to_string())
     }
 
     /// An error about a missing page, with the part of the configuration that names it.
@@ -714,14 +716,8 @@ impl Flags {
     /// An error about a key of the host at index `number`.
     pub(crate) fn blame_host(&self, number: usize, key: &str, why: String) -> Failure {
         // Only a file can define hosts.
-        let file = self.config.as_deref();
-        Failure::Usage(match file.map(|path| (path, std::fs::read_to_string(path))) {
-            Some((path, Ok(text))) => {
-                let name = path.display().to_string();
-                ConfigError::about_host(number, key, why, &text, &name).to_string()
-            }
-            _ => why,
-        })
+        let about = |text: &str, name: &str| ConfigError::about_host(number, key, why.clone(), text, name);
+        Failure::Usage(self.in_file(about).unwrap_or(why))
     }
 
     /// The first of these settings of the strategy that the command line or the environment sets; both override the
@@ -753,6 +749,18 @@ impl Flags {
         macro_rules! take {
             ($($field:ident),* $(,)?) => {
                 $(if let Some(value) = &self.$field { config.$field = value.clone(); })*
+            };
+        }
+        // Keys that may be absent.
+        macro_rules! take_some {
+            ($($field:ident),* $(,)?) => {
+                $(if self.$field.is_some() { config.$field.clone_from(&self.$field); })*
+            };
+        }
+        // Lists, which replace those of the file.
+        macro_rules! take_list {
+            ($($field:ident),* $(,)?) => {
+                $(if !self.$field.is_empty() { config.$field.clone_from(&self.$field); })*
             };
         }
         take!(
@@ -811,40 +819,23 @@ impl Flags {
         self.otlp.override_in(&mut config.otlp);
         self.https.override_in(config);
         self.limits.override_in(config);
-        if self.line_rate.is_some() {
-            config.line_rate = self.line_rate;
-        }
+        take_some!(
+            line_rate,
+            replay,
+            control,
+            control_mode,
+            control_group,
+            record,
+            access_log,
+            server_log,
+            log_template,
+            user,
+        );
+        take_list!(index, compress_except, header, trusted);
         // Each replaces the other's value in the file.
         if self.root.is_some() || self.versions.is_some() {
             config.root.clone_from(&self.root);
             config.versions.clone_from(&self.versions);
-        }
-        if self.replay.is_some() {
-            config.replay.clone_from(&self.replay);
-        }
-        if self.control.is_some() {
-            config.control.clone_from(&self.control);
-        }
-        if self.control_mode.is_some() {
-            config.control_mode = self.control_mode;
-        }
-        if self.control_group.is_some() {
-            config.control_group.clone_from(&self.control_group);
-        }
-        if self.record.is_some() {
-            config.record.clone_from(&self.record);
-        }
-        if self.access_log.is_some() {
-            config.access_log.clone_from(&self.access_log);
-        }
-        if self.server_log.is_some() {
-            config.server_log.clone_from(&self.server_log);
-        }
-        if self.log_template.is_some() {
-            config.log_template.clone_from(&self.log_template);
-        }
-        if self.user.is_some() {
-            config.user.clone_from(&self.user);
         }
         match self.spa_fallback.as_deref() {
             None => {}
@@ -854,18 +845,6 @@ impl Flags {
         }
         if !self.listen.is_empty() {
             config.listen = Listen(self.listen.clone());
-        }
-        if !self.index.is_empty() {
-            config.index.clone_from(&self.index);
-        }
-        if !self.compress_except.is_empty() {
-            config.compress_except.clone_from(&self.compress_except);
-        }
-        if !self.header.is_empty() {
-            config.header.clone_from(&self.header);
-        }
-        if !self.trusted.is_empty() {
-            config.trusted.clone_from(&self.trusted);
         }
         if !self.mount.is_empty() {
             config.mount = self.mount.iter().map(|flag| flag.0.clone()).collect();

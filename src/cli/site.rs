@@ -227,6 +227,7 @@ impl Workload {
     }
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 mod tests {
     use super::super::{Cli, Command as Top, Measure};

@@ -330,5 +330,6 @@ fn of_captures(flags: &FitFlags, texts: &[String], measured: Measured<'_>) -> Re
     Ok(report)
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 pub(super) mod tests;

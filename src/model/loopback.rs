@@ -197,6 +197,7 @@ fn chart([predicted, measured]: [Vec<(f64, f64)>; 2]) -> Chart {
     }
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -122,5 +122,6 @@ impl From<DomainError> for Failure {
     }
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 mod tests;

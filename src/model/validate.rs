@@ -323,6 +323,7 @@ fn chart(flags: &ValidateFlags, cells: &[Cells]) -> Chart {
     }
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -345,6 +345,7 @@ fn link_words(
     Ok(words)
 }
 
+#[cfg(feature = "measure")]
 #[cfg(test)]
 mod tests {
     use super::*;

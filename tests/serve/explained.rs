@@ -510,3 +510,92 @@ fn fields_of_an_explained_request_are_checked() {
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("the password in Authorization decides"), "{out}");
 }
+
+const REACHED: &str = r#"
+root = "site"
+health = true
+adapt = "off"
+max-request-rate = 50
+max-request-burst = 200
+compress-except = ["*.csv"]
+
+[[access]]
+path = "/tried/far"
+deny = "all"
+
+[[redirect]]
+from = "/tried/old"
+to = "/"
+
+[[redirect]]
+from = "/mixed/old"
+to = "/"
+
+[[respond]]
+path = "/tried/up"
+text = "up"
+
+[[try-files]]
+path = "/tried/*"
+files = ["$path", "/shared.txt"]
+
+[[proxy]]
+path = "/mixed/*"
+when = "missing"
+upstreams = ["http://127.0.0.1:1"]
+"#;
+
+#[test]
+fn a_rule_is_named_if_the_request_reaches_it() {
+    let long = "weir ".repeat(400);
+    let tree = Tree::with(&[
+        ("weir.toml", REACHED),
+        ("site/shared.txt", "shared"),
+        ("site/long.txt", &long),
+        ("site/long.csv", &long),
+    ]);
+    let server = Launch::new(Strategy::LOOPS)
+        .args(["--config".as_ref(), tree.join("weir.toml").as_os_str()])
+        .start();
+    let gzip = [("Accept-Encoding", "gzip")];
+    for (request, fields, status, subjects) in [
+        ("GET /tried/none", &[][..], 200, "max-request-rate try-files"),
+        ("GET /tried/old", &[], 301, "max-request-rate redirect"),
+        ("GET /mixed/old", &[], 301, "max-request-rate redirect"),
+        ("GET /tried/up", &[], 200, "max-request-rate respond"),
+        ("GET /tried/far", &[], 403, "max-request-rate access access"),
+        ("POST /tried/none", &[], 405, "max-request-rate"),
+        // No limit applies to health checks.
+        ("GET /healthz", &[], 200, "live, health"),
+        ("GET /long.txt", &[], 200, "max-request-rate compress"),
+        ("GET /long.txt", &gzip, 200, "max-request-rate compress"),
+        ("GET /long.csv", &gzip, 200, "max-request-rate compress-except"),
+    ] {
+        let (method, path) = request.split_once(' ').expect("a method and a path");
+        let served = server.connect().request(method, path, fields);
+        let told = told(&tree, request, fields, &[]);
+        let steps = told["steps"].as_array().expect("steps");
+        let named: Vec<&str> = steps.iter().filter_map(|step| step["subject"].as_str()).collect();
+        assert_eq!(named.join(" "), format!("host {subjects}"), "{request}: {told}");
+        assert_eq!(served.status, status, "{request}: {told}");
+        assert_eq!(told["status"], status, "{request}: {told}");
+        let coding = served.field("Content-Encoding");
+        for step in steps {
+            let wanted = match (step["subject"].as_str(), coding) {
+                (Some("max-request-rate"), _) => "each address 50/s, 200 at once",
+                (Some("compress"), Some(_)) => {
+                    "sent with gzip; Accept-Encoding chooses among br, zstd, gzip, deflate"
+                }
+                (Some("compress"), None) => {
+                    "sent uncompressed; Accept-Encoding chooses among br, zstd, gzip, deflate"
+                }
+                (Some("compress-except"), None) => "`*.csv`: sent uncompressed",
+                (Some("compress-except"), Some(_)) => panic!("compressed: {told}"),
+                _ => continue,
+            };
+            assert_eq!(step["text"], wanted, "{request}: {told}");
+        }
+        let is_asked = !fields.is_empty() && path.ends_with(".txt");
+        assert_eq!(coding.is_some(), is_asked, "{request}: {told}");
+    }
+}

@@ -29,7 +29,7 @@ header = ["X-File: yes"]
 
 [[header-rule]]
 path = "*/bare"
-remove = ["X-Own", "X-Always", "Permissions-Policy"]
+remove = ["X-Own", "X-Always", "Permissions-Policy", "Access-Control-Allow-Credentials"]
 always = true
 
 [[header-rule]]
@@ -40,7 +40,7 @@ remove = ["X-File"]
 path = "*/bare"
 if = "cookie c"
 header = ["X-Own: of the rule"]
-remove = ["Referrer-Policy"]
+remove = ["Referrer-Policy", "Access-Control-Allow-Origin"]
 always = true
 
 [[redirect]]
@@ -188,6 +188,24 @@ fn a_rule_can_remove_fields(strategy: Strategy) {
         }
     }
     assert_eq!(ask(&server, "GET", "/passed/a", "").must("X-Own"), "a");
+    // Lines of the upstream are removed, and those of a rule for other origins stay.
+    for (path, cookie, allowed) in [
+        ("/passed/bare", "", &["https://evil.test"][..]),
+        ("/passed/bare", "Cookie: c=1\r\n", &[]),
+        ("/api/passed/bare", "", &["https://app.test"]),
+        ("/api/passed/bare", "Cookie: c=1\r\n", &["https://app.test"]),
+    ] {
+        let fields = format!("Origin: https://app.test\r\n{cookie}");
+        let answer = ask(&server, "GET", path, &fields);
+        let got = all(&answer, "Access-Control-Allow-Origin");
+        assert_eq!(got, allowed, "{path} {cookie}");
+        let is_ruled = path.starts_with("/api/");
+        let credentials = answer.field("Access-Control-Allow-Credentials");
+        assert_eq!(credentials, is_ruled.then_some("true"), "{path} {cookie}");
+        let vary = all(&answer, "Vary").join(", ");
+        assert_eq!(vary.contains("Origin"), is_ruled, "{path} {cookie}: {vary}");
+        assert!(vary.contains("Cookie"), "{path} {cookie}: {vary}");
+    }
 }
 
 fn pages_of_other_origins_may_read_what_a_rule_allows(strategy: Strategy) {

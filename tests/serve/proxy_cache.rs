@@ -422,7 +422,8 @@ fn logs_tell_what_the_cache_did() {
         "weir.toml",
         format!(
             "root = \"site\"\naccess-log = \"{}\"\nlog-template = \"$cache_status\"\n\
-             [[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]\ncache = true\n",
+             [[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]\ncache = true\n\
+             [[proxy]]\npath = \"/gone/*\"\nupstreams = [\"{GONE}\"]\ncache = true\n",
             log.display(),
             upstream.url
         ),
@@ -438,9 +439,11 @@ fn logs_tell_what_the_cache_did() {
     assert_eq!(client.get("/a.txt").text(), "a file");
     client.send("POST /api/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(client.receive("POST").status, 200);
+    // An upstream that fails was asked for the same reasons.
+    assert_eq!(client.get("/gone/x").status, 502);
     assert_eq!(server.stop(), 0);
     assert_eq!(
         std::fs::read_to_string(&log).expect("a log"),
-        "uri-miss\nhit\nhit\nhit\nhit\n-\nmethod\n"
+        "uri-miss\nhit\nhit\nhit\nhit\n-\nmethod\nuri-miss\n"
     );
 }

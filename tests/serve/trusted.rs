@@ -171,12 +171,21 @@ fn upstreams_hear_of_https_from_trusted_proxies_only() {
         let upstream = Upstream::answering(HELLO);
         let proxy = format!("[[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]", upstream.url);
         let (server, _tree) = launch(Strategy::LOOPS, trusted, &proxy);
-        let mut fields = vec![("X-Forwarded-Ssl", "on"), ("X-Forwarded-Scheme", "https")];
+        let claims = [
+            ("X-Forwarded-Ssl", "on"),
+            ("X-Forwarded-Scheme", "https"),
+            ("X-Forwarded-Protocol", "https"),
+            ("Front-End-Https", "on"),
+            ("X-Scheme", "https"),
+            ("X-Url-Scheme", "https"),
+        ];
+        let mut fields = claims.to_vec();
         fields.extend(proto.map(|proto| ("X-Forwarded-Proto", proto)));
         assert_eq!(server.connect().request("GET", "/api/x", &fields).status, 200);
         let got = upstream.first();
-        for line in ["X-Forwarded-Ssl: on\r\n", "X-Forwarded-Scheme: https\r\n"] {
-            assert_eq!(got.contains(line), passes, "{trusted} {proto:?}: {got}");
+        for (name, value) in claims {
+            let line = format!("\r\n{name}: {value}\r\n");
+            assert_eq!(got.contains(&line), passes, "{trusted} {proto:?}: {name}: {got}");
         }
     }
 }

@@ -41,13 +41,16 @@ const RESERVED: [&str; 14] = [
 const SINGLE: [&str; 3] = ["host", "x-forwarded-host", "x-forwarded-proto"];
 
 /// Fields of other servers for what Weir says in fields of other names.
-const ALIKE: [&str; 6] = [
+const ALIKE: [&str; 9] = [
+    "front-end-https",
     "x-forwarded-port",
+    "x-forwarded-protocol",
     "x-forwarded-scheme",
     "x-forwarded-server",
     "x-forwarded-ssl",
     "x-real-ip",
     "x-scheme",
+    "x-url-scheme",
 ];
 
 /// Why a field with the client's own values needs no rule.

@@ -134,26 +134,50 @@ impl FieldRules {
                 .is_some_and(|cross| cross.is_preflight)
     }
 
-    /// Lines for a response of an upstream.
-    pub(crate) fn passed(&self, site: usize, facts: Facts<'_, '_, '_>) -> RuledLines {
-        if self.is_empty() {
+    /// Lines for a response of an upstream. `dependence`: what it owes to conditions.
+    pub(crate) fn passed(
+        &self,
+        site: usize,
+        facts: Facts<'_, '_, '_>,
+        dependence: Option<&Dependence>,
+    ) -> RuledLines {
+        if self.is_empty() && dependence.is_none() {
             return RuledLines::NONE;
         }
         let Always { mut lines, removed } = self.always(site, facts.head.target.path());
-        let mut is_cross_origin = false;
-        if let Some(cross) = self.cross_origin(site, facts) {
-            is_cross_origin = true;
-            let text = lines.text_mut();
-            cross.write(text);
-            if cross.depends_on_origin() {
-                write_line(text, "Vary", b"Origin");
+        let mut removed: Vec<String> = removed.into_iter().map(str::to_owned).collect();
+        if let Some(dependence) = dependence {
+            dependence.put_lines(&mut lines);
+            removed.extend(dependence.removed().map(str::to_owned));
+        }
+        // Behind all that header rules do, which change no permission of `cors`.
+        let cross = self.cross_origin(site, facts);
+        if let Some(cross) = &cross {
+            let mut permission = FieldListBuf::default();
+            cross.write(permission.text_mut());
+            for (name, _) in permission.list().iter() {
+                lines.remove(&String::from_utf8_lossy(name));
             }
+            lines.extend(permission.list());
+            if cross.depends_on_origin() {
+                vary(&mut lines, &["Origin"]);
+            }
+        }
+        if let Some(dependence) = dependence {
+            vary(&mut lines, &dependence.fields().collect::<Vec<_>>());
         }
         RuledLines {
             text: std::mem::take(lines.text_mut()),
-            removed: removed.into_iter().map(str::to_owned).collect(),
-            is_cross_origin,
+            removed,
+            is_cross_origin: cross.is_some(),
         }
+    }
+}
+
+/// Adds these fields to `Vary`.
+fn vary(lines: &mut FieldListBuf, fields: &[&str]) {
+    if !fields.is_empty() && !lines.add_members("Vary", fields) {
+        lines.add("Vary", fields.join(", ").as_bytes());
     }
 }
 
@@ -191,23 +215,6 @@ impl RuledLines {
         removed: Vec::new(),
         is_cross_origin: false,
     };
-
-    /// These lines, and those that the response owes to conditions.
-    #[cold]
-    pub(crate) fn depending(mut self, dependence: &Dependence) -> RuledLines {
-        self.removed.extend(dependence.removed().map(str::to_owned));
-        let mut lines = FieldListBuf::default();
-        lines.extend(self.list());
-        dependence.put_lines(&mut lines);
-        let fields: Vec<&str> = dependence.fields().collect();
-        if !fields.is_empty() && !lines.add_members("Vary", &fields) {
-            lines.add("Vary", fields.join(", ").as_bytes());
-        }
-        RuledLines {
-            text: std::mem::take(lines.text_mut()),
-            ..self
-        }
-    }
 
     /// These lines, and that with the id of the request.
     #[cold]

@@ -277,15 +277,14 @@ impl State {
 
     /// Lines of rules for the response of an upstream to a request for the site at this index.
     pub(crate) fn ruled(&self, site: usize, facts: Facts<'_, '_, '_>) -> RuledLines {
-        let lines = self.field_rules.passed(site, facts);
-        if self.conditional.is_empty() {
-            return lines;
-        }
-        let access = || self.gates.conditional(site, facts.head);
-        match self.conditional.of_request(site, facts, access) {
-            Some(dependence) => lines.depending(&dependence),
-            None => lines,
-        }
+        let dependence = match self.conditional.is_empty() {
+            true => None,
+            false => {
+                let access = || self.gates.conditional(site, facts.head);
+                self.conditional.of_request(site, facts, access)
+            }
+        };
+        self.field_rules.passed(site, facts, dependence.as_ref())
     }
 
     /// Begins what needs threads. A process calls this once it does not fork any more.

@@ -555,6 +555,44 @@ fn a_named_location_asks_for_more_than_a_wider_one() {
 }
 
 #[test]
+fn a_named_location_refuses_only_the_paths_that_lead_to_it() {
+    let named = "location @app { if ($http_x_bad) { return 403; } proxy_pass http://app:80; }";
+    for (around, own) in [
+        ("", ""),
+        // Whatever the rule of the path says.
+        ("", "allow 10.0.0.0/8; deny all; "),
+        ("auth_basic x; auth_basic_user_file /u; ", ""),
+    ] {
+        let found = nginx(&format!(
+            "location /open/ {{ allow all; auth_basic off; }}\n\
+             location / {{ {around}location /in/ {{ allow 192.0.2.0/24; deny all; }} {own}try_files $uri @app; }}\n\
+             location /static/ {{ expires 1d; }}\n{named}"
+        ));
+        let refusal = decision(&found, "/a");
+        assert!(
+            refusal.contains("header x-bad") && refusal.contains("deny = [\"all\"]"),
+            "{refusal}: {}",
+            found.toml
+        );
+        for path in ["/open/a", "/in/a", "/static/a"] {
+            let other = decision(&found, path);
+            assert!(
+                !other.is_empty() && !other.contains("x-bad"),
+                "{path}: {}",
+                found.toml
+            );
+        }
+        check_fates(&found, &[(5, "changed", "files of these paths are refused")]);
+        assert!(!found.toml.contains("path = \"@"), "{}", found.toml);
+    }
+    // For all paths, if the server itself leads to it.
+    let found = nginx(&format!(
+        "location /open/ {{ allow all; }}\ntry_files $uri @app;\n{named}"
+    ));
+    assert!(decision(&found, "/a").contains("header x-bad"), "{}", found.toml);
+}
+
+#[test]
 fn an_upstream_leaves_out_what_an_expression_answers() {
     let found = nginx(
         "location /admin/ { auth_basic x; auth_basic_user_file /u; proxy_pass http://app:80; }\n\

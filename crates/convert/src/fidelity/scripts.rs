@@ -47,6 +47,54 @@ fn applications_behind_a_balancer_hear_of_https() {
 }
 
 #[test]
+fn parameters_of_the_blocks_around_are_inherited_if_a_location_has_none() {
+    for (server, location, params, fates) in [
+        ("", "", &["APP_ENV = \"prod\""][..], &[(1, "carried", "")][..]),
+        (
+            "fastcgi_param APP_KEY a;\nfastcgi_param APP_ID $id;",
+            "fastcgi_read_timeout 9s;",
+            &["APP_KEY = \"a\""],
+            &[
+                (1, "unneeded", "no location"),
+                (3, "carried", ""),
+                (4, "missing", "variables"),
+            ],
+        ),
+        (
+            "",
+            "fastcgi_param APP_KEY a;",
+            &["APP_KEY = \"a\""],
+            &[(1, "unneeded", "no location"), (5, "carried", "")],
+        ),
+        // The file has parameters, whether it can be read or not.
+        (
+            "",
+            "include /etc/nginx/fastcgi_params;",
+            &[],
+            &[
+                (1, "unneeded", "no location"),
+                (5, "unneeded", "the usual parameters"),
+            ],
+        ),
+    ] {
+        let main = Text {
+            name: "site".to_owned(),
+            text: format!(
+                "fastcgi_param APP_ENV prod;\nserver {{ listen 80; server_name a.test; root /srv/a;\n{server}\n\
+                 location ~ \\.php$ {{ fastcgi_pass 127.0.0.1:9000;\n{location}\n}} }}\n"
+            ),
+        };
+        let found = convert(Dialect::Nginx, &main, &Lost, None).expect("a configuration");
+        let set: Vec<&str> = scripts(&found)
+            .lines()
+            .filter(|line| line.starts_with("APP_"))
+            .collect();
+        assert_eq!(set, params, "{server} {location}: {}", found.toml);
+        check_fates(&found, fates);
+    }
+}
+
+#[test]
 fn php_of_nginx_has_its_front_controller() {
     let text = "server { listen 80; server_name a.test; root /srv/a; index index.php index.html;\n\
                 location / { try_files $uri $uri/ /index.php?$query_string; }\n\

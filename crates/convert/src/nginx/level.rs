@@ -4,7 +4,7 @@
 use super::access::Access;
 use super::limits::Limits;
 use super::upstream::Settings;
-use super::{log, trusted};
+use super::{log, scripts, trusted};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::model::{Server, Site};
@@ -22,13 +22,15 @@ pub(super) struct Level {
     pub(super) server: Option<At>,
     /// The path of the location whose `alias` holds, and the folder.
     pub(super) alias: Option<(String, String)>,
+    /// Parameters of requests to applications of FastCGI.
+    pub(super) params: Vec<(String, String)>,
     /// Whether `index` names a script of PHP. The index of `site` has no scripts.
     pub(super) is_index_script: bool,
     certificate: Option<String>,
 }
 
 impl Level {
-    /// The level inside this one, before it says anything: it inherits all but field lines that it replaces.
+    /// The level inside this one, before it says anything: it inherits all but field lines and parameters that it replaces.
     pub(super) fn inside(&self, block: &[Directive]) -> Level {
         let mut level = self.clone();
         if block.iter().any(|directive| directive.name == "add_header") {
@@ -37,6 +39,9 @@ impl Level {
         }
         if block.iter().any(|directive| directive.name == "proxy_set_header") {
             level.proxy.clear_fields();
+        }
+        if scripts::has_params(block) {
+            level.params.clear();
         }
         if block.iter().any(|directive| directive.name == "access_log") {
             level.site.log = None;

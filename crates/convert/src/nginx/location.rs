@@ -146,7 +146,7 @@ pub(super) fn locations(
     let speak = places
         .iter()
         .filter(|(directive, place)| match place.is_for_missing {
-            true => admission::says_access(directive),
+            true => admission::says_access(directive) || closed::refuses_some(directive),
             false => admission::speaks(directive),
         });
     let said = speak.flat_map(|(_, place)| place.patterns.clone());
@@ -216,6 +216,10 @@ pub(super) fn locations(
         }
     }
     cx.said = outside;
+    // Only a server has named locations.
+    if block.iter().any(is_named) {
+        site.access.retain(|rule| !is_mark(rule));
+    }
     keep_from_tried(&places, tried.as_ref(), site);
     lines::note(block, &places, around, cx.report);
     reach::note_limits(&places, &site.limits, cx.report);
@@ -365,7 +369,10 @@ fn location(
         pass: None,
         root: None,
         to_fastcgi: None,
-        fastcgi: Proxy::default(),
+        fastcgi: Proxy {
+            params: level.params.clone(),
+            ..Proxy::default()
+        },
     };
     // Before all others: an index and a listing belong to the root of their location.
     let root = block.inner().iter().rfind(|one| is_root(one));
@@ -397,12 +404,13 @@ fn location(
         let fate = pass_to_fastcgi(directive, place, siblings, own.fastcgi, site, cx.groups);
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
-    // Those of a server come before all rules, and those of a location behind the rules of stronger ones. A named location is asked
-    // last, and refuses requests whatever the rules of the path say.
-    let mut refused = match place.is_for_missing {
-        true => Vec::new(),
-        false => site.refusals.split_off(refusals),
-    };
+    // Those of a server come before all rules, and those of a location behind the rules of stronger ones.
+    let mut refused = site.refusals.split_off(refusals);
+    if place.is_for_missing && !refused.is_empty() {
+        refuse_with_files(block, std::mem::take(&mut refused), site);
+        let why = "files of these paths are refused to the same requests";
+        cx.report.add(&block.at, &block.shown(), Fate::changed(why));
+    }
     // The rules of locations in this one come before its own, as the first rule decides.
     let mut inner = Vec::new();
     if block.inner().iter().any(|directive| directive.name == "location") {
@@ -446,6 +454,10 @@ fn location(
         site.access.extend(access);
     }
     site.access.append(&mut refused);
+    if let Some(named) = refusing_fallback(block, siblings) {
+        site.access
+            .extend(place.patterns.iter().map(|path| mark(named, path)));
+    }
     // Behind those of locations in this one, which are stronger.
     for (header, always) in [(&own.lines, false), (&own.always, true)] {
         for path in place.patterns.iter().filter(|_| !header.is_empty()) {
@@ -460,6 +472,46 @@ fn location(
     // Behind the rules of locations in it, as the first rule decides.
     admission::admit((block, place), (&said, around), site, (&cx.said, &mut *cx.report));
     inner
+}
+
+/// The named location beside a location that answers where that finds no file, if it refuses some requests.
+fn refusing_fallback<'d>(block: &Directive, siblings: &'d [Directive]) -> Option<&'d Directive> {
+    let leads_to = |name: &str| {
+        let mut tries = block.inner().iter().filter(|one| one.name == "try_files");
+        tries.any(|one| one.args.last().is_some_and(|last| last == name))
+    };
+    let refuses = |one: &&Directive| is_named(one) && leads_to(one.arg(0)) && closed::refuses_some(one);
+    siblings.iter().find(refuses)
+}
+
+/// Whether a directive is a location that only others refer to.
+fn is_named(directive: &Directive) -> bool {
+    directive.name == "location" && directive.arg(0).starts_with('@')
+}
+
+/// Stands among the access rules for the refusals of a named location, for a path of a location that leads to it.
+fn mark(named: &Directive, path: &str) -> Access {
+    Access {
+        path: format!("{} {path}", named.arg(0)),
+        ..Access::default()
+    }
+}
+
+/// Whether a rule is a [`mark`].
+fn is_mark(rule: &Access) -> bool {
+    rule.path.starts_with('@')
+}
+
+/// Puts the refusals of a named location before the rules of the locations that lead to it, which it refuses whatever these rules say,
+/// and behind those of stronger ones. Weir refuses files, too. Those for other paths come before all rules.
+fn refuse_with_files(named: &Directive, refused: Vec<Access>, site: &mut Site) {
+    for rule in refused {
+        let mark = mark(named, &rule.path);
+        match site.access.iter().position(|known| *known == mark) {
+            Some(at) => site.access.insert(at, rule),
+            None => site.refusals.push(rule),
+        }
+    }
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {

@@ -100,6 +100,7 @@ fn http(block: &[Directive], server: &mut Server, drafts: &mut Vec<Draft>, repor
                 continue;
             }
             "user" | "worker_processes" => of_main(directive, report),
+            "fastcgi_param" => scripts::param_around(directive, block, &mut level.params, true),
             // Every example of WebSocket has it, for the field `Connection`.
             "map" if directive.arg(0) == "$http_upgrade" => {
                 Fate::unneeded("Weir keeps connections, and lets clients switch to WebSocket (`websocket`)")
@@ -287,7 +288,12 @@ fn server(
         .iter()
         .filter(|one| !skipped.contains(&one.name.as_str()))
     {
-        let fate = of_server(directive, &mut level, server);
+        let fate = match directive.name.as_str() {
+            "fastcgi_param" => {
+                scripts::param_around(directive, block.inner(), &mut level.params, draft.is_clear())
+            }
+            _ => of_server(directive, &mut level, server),
+        };
         directive.note_all(&fate, report);
     }
     let names = std::mem::take(&mut draft.site.names);

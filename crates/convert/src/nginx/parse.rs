@@ -113,6 +113,14 @@ impl Reading<'_> {
         }
         let found = match self.files.read(pattern) {
             Ok(found) => found,
+            // It has parameters, which replace those of the block around it.
+            Err(_) if matches!(name, "fastcgi_params" | "fastcgi.conf") => {
+                return Ok(Some(vec![Directive {
+                    name: shown,
+                    args: Vec::new(),
+                    ..directive.clone()
+                }]));
+            }
             Err(why) => {
                 let Some(fate) = well_known(name, &why) else {
                     return Ok(None);
@@ -141,7 +149,6 @@ impl Reading<'_> {
 /// The fate of a file that cannot be read, if its name says what is in it: those of nginx's packages and of Certbot.
 fn well_known(name: &str, why: &str) -> Option<Fate> {
     match name {
-        "fastcgi_params" | "fastcgi.conf" => Some(Fate::unneeded("Weir sets the usual parameters itself")),
         "uwsgi_params" | "scgi_params" | "proxy_params" => Some(Fate::missing(why)),
         "options-ssl-nginx.conf" => Some(Fate::unneeded(
             "Weir's TLS settings are safe by default; `crypto` selects others",

@@ -1,5 +1,6 @@
 //! Directives of nginx whose fate does not depend on their arguments.
 
+use super::scripts;
 use crate::fate::Fate;
 use crate::files;
 
@@ -223,6 +224,9 @@ const PLAIN: &[(&str, bool, &str)] = &[
 pub(super) fn fate(name: &str) -> Option<Fate> {
     if name == UNREAD {
         return Some(files::unread("the file cannot be read"));
+    }
+    if scripts::is_lost_params(name) {
+        return Some(Fate::unneeded("Weir sets the usual parameters itself"));
     }
     if let Some((_, is_unneeded, why)) = PLAIN
         .iter()

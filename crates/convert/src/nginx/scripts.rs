@@ -1,7 +1,8 @@
 //! The location of the scripts of PHP, which an application of FastCGI answers: `fastcgi_pass` and its settings, as one rule of
 //! a site.
 
-use super::place::Place;
+use super::place::{Place, passes_to_fastcgi};
+use super::plain;
 use super::upstream::{self, Groups};
 use crate::access::Access;
 use crate::directive::Directive;
@@ -173,6 +174,51 @@ pub(super) fn of_fastcgi(directive: &Directive, rule: &mut Proxy, is_clear: bool
         }
         _ => return None,
     })
+}
+
+/// Whether this is the name of a directive that stands for a file of the usual parameters, which cannot be read: the text of its
+/// `include`.
+pub(super) fn is_lost_params(name: &str) -> bool {
+    name.starts_with("include ")
+}
+
+/// Whether a block sets parameters. These replace all those of the blocks around it.
+pub(super) fn has_params(block: &[Directive]) -> bool {
+    block
+        .iter()
+        .any(|one| one.name == "fastcgi_param" || is_lost_params(&one.name))
+}
+
+/// Whether a location in this block passes requests to an application with the parameters of the block.
+fn hands_on_params(block: &[Directive]) -> bool {
+    let inner = block
+        .iter()
+        .filter(|one| matches!(one.name.as_str(), "server" | "location"));
+    inner
+        .filter(|one| !has_params(one.inner()))
+        .any(|one| passes_to_fastcgi(one) || hands_on_params(one.inner()))
+}
+
+/// Reads `fastcgi_param` of a block around locations into the parameters that these inherit. `is_clear`: a server of the block has an
+/// address without TLS.
+pub(super) fn param_around(
+    directive: &Directive,
+    block: &[Directive],
+    params: &mut Vec<(String, String)>,
+    is_clear: bool,
+) -> Fate {
+    if !hands_on_params(block) {
+        return Fate::unneeded(
+            "no location inherits it: those with `fastcgi_pass` set parameters of their own",
+        );
+    }
+    let mut rule = Proxy {
+        params: std::mem::take(params),
+        ..Proxy::default()
+    };
+    let fate = of_fastcgi(directive, &mut rule, is_clear);
+    *params = rule.params;
+    fate.unwrap_or_else(|| plain::unknown(&directive.name))
 }
 
 /// Whether a location of this block passes the scripts of PHP to an application.

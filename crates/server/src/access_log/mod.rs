@@ -250,6 +250,18 @@ struct Held {
     path: Option<Path>,
 }
 
+impl Held {
+    /// Forgets the lines of the last connection. A line that caused a panic has left them there.
+    #[inline]
+    fn forget(&mut self) {
+        self.text.clear();
+        self.lines.clear();
+        self.marks.clear();
+        self.spans.clear();
+        self.path = None;
+    }
+}
+
 /// One line: `text[..at]`, then the numbers known only at the end, then `text[at..end]`.
 #[derive(Debug)]
 struct Line {
@@ -703,7 +715,6 @@ impl Journal {
             }
             lines.clear();
             held.lines = lines;
-            held.text.clear();
             if has_written {
                 self.buffered_since.get_or_insert(now);
             }
@@ -733,7 +744,12 @@ impl Journal {
     #[inline]
     fn open(&mut self) -> Slot {
         match self.spare.pop() {
-            Some(index) => Slot(index),
+            Some(index) => {
+                if let Some(held) = self.held.get_mut(index as usize) {
+                    held.forget();
+                }
+                Slot(index)
+            }
             None => self.add_slot(),
         }
     }

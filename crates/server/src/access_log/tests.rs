@@ -102,6 +102,27 @@ fn a_line_that_panics_is_not_finished_twice() {
 }
 
 #[test]
+fn a_line_that_panics_leaves_nothing_in_its_slot() {
+    let mut journal = Journal::new(Some(LogFormat::Common));
+    let mut slot = Slot::NONE;
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 0);
+    let first = slot;
+    let held = &mut journal.held[slot.0 as usize];
+    held.text.truncate(20);
+    held.marks.push((3, Variable::Time));
+    let sent = std::panic::AssertUnwindSafe(|| journal.sent(&mut slot, at(350)));
+    assert!(std::panic::catch_unwind(sent).is_err(), "its text is missing");
+    journal.lost(&mut slot, Cut::Peer, at(350));
+    journal.compose(&mut slot, &clock(), &request(), 200, 100, 1024);
+    assert_eq!(slot, first, "the slot is used again");
+    assert!(journal.held[slot.0 as usize].marks.is_empty());
+    journal.given(&mut slot, 1124);
+    journal.sent(&mut slot, at(350));
+    let text = String::from_utf8(journal.take(Vec::new())).unwrap();
+    assert_eq!(text, logged(LogFormat::Common, &request(), 200, 1024, None));
+}
+
+#[test]
 fn an_answer_cut_short_is_logged_with_what_was_sent() {
     let r = request();
     assert!(logged(LogFormat::Common, &r, 200, 1024, Some(600)).ends_with(" 200 500\n"));

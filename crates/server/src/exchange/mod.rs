@@ -336,6 +336,7 @@ impl Exchange {
                 stream,
                 is_secured,
                 tls,
+                cache: self.tried.as_ref().and_then(|tried| tried.cache),
                 upstream: upstream.as_ref(),
                 id: self.id.as_ref().map(RequestId::value),
                 trace: self.trace.as_deref(),

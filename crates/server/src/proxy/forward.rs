@@ -219,6 +219,8 @@ pub(crate) struct Forward {
 
     /// The cache's part.
     cached: Option<Box<Cached>>,
+    /// What the cache did, in a word of `Cache-Status`, once its part is over before the response.
+    cache_outcome: Option<&'static str>,
     is_looked_up: bool,
     /// The response from the cache as equal requests get it.
     repeat: Option<Box<Repeat>>,
@@ -366,6 +368,7 @@ impl Forward {
             head_bytes: 0,
             body_bytes: 0,
             cached,
+            cache_outcome: None,
             is_looked_up: false,
             repeat: None,
             stored: Bytes::new(),
@@ -431,6 +434,7 @@ impl Forward {
             target: self.target(),
             took: now - self.began,
             call: self.call(),
+            cache: self.cache_word(),
         })
     }
 

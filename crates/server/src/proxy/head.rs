@@ -40,7 +40,14 @@ const OWN: [&str; 10] = [
 
 /// Fields in which some proxies say what `X-Forwarded-Proto` says. This server writes none of them, and passes those of trusted
 /// proxies on that do not name another scheme.
-const CLAIMS: [&str; 2] = ["x-forwarded-ssl", "x-forwarded-scheme"];
+const CLAIMS: [&str; 6] = [
+    "x-forwarded-ssl",
+    "x-forwarded-scheme",
+    "x-forwarded-protocol",
+    "front-end-https",
+    "x-scheme",
+    "x-url-scheme",
+];
 
 /// Fields that mean nothing, or harm, in a trailer section (RFC 9110 section 6.5.1), and those that this server writes into
 /// heads.
@@ -616,7 +623,7 @@ mod tests {
                 head: &head.semantics(),
                 is_secured: true,
             };
-            FieldRules::of(std::iter::once(&config)).passed(0, facts)
+            FieldRules::of(std::iter::once(&config)).passed(0, facts, None)
         };
         let text = "HTTP/1.1 204 No\r\nStrict-Transport-Security: max-age=1\r\n\r\n";
         let own = &b"Strict-Transport-Security: max-age=9\r\n"[..];
@@ -689,13 +696,13 @@ mod tests {
 
     #[test]
     fn only_trusted_proxies_say_in_other_fields_that_the_client_used_https() {
-        let lines = "X-Forwarded-Ssl: on\r\nX-Forwarded-Scheme: https\r\n";
+        let lines = "X-Forwarded-Ssl: on\r\nX-Forwarded-Scheme: https\r\nX-Forwarded-Protocol: https\r\n\
+                     Front-End-Https: on\r\nX-Scheme: https\r\nX-Url-Scheme: https\r\n";
         let text = format!("GET /a HTTP/1.1\r\nHost: a.test\r\n{lines}X_Forwarded_Ssl: on\r\n\r\n");
         let got = request(&text).to_ascii_lowercase();
-        assert!(
-            !got.contains("forwarded-s") && !got.contains("forwarded_s"),
-            "{got}"
-        );
+        for name in CLAIMS.into_iter().chain(["x_forwarded_ssl"]) {
+            assert!(!got.contains(name), "{name}: {got}");
+        }
         let from = |may_claim_https: bool| From {
             peer: "192.0.2.7".parse().unwrap(),
             hops: Vec::new(),

@@ -200,6 +200,8 @@ pub(crate) struct Tried {
     pub(crate) took: Duration,
     /// The request to it, if its trace is recorded.
     pub(crate) call: Option<access_log::Call>,
+    /// What the cache of the rule did, in a word of `Cache-Status`, if it has one.
+    pub(crate) cache: Option<&'static str>,
 }
 
 /// A route as the live page and the metrics show it.

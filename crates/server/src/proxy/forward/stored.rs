@@ -121,7 +121,17 @@ impl Forward {
 
     /// What the cache of the rule did, in a word of `Cache-Status`, if there is one.
     pub(crate) fn cache_word(&self) -> Option<&'static str> {
-        self.cached.as_ref()?.word()
+        match &self.cached {
+            Some(cached) => cached.word(),
+            None => self.cache_outcome,
+        }
+    }
+
+    /// Ends the part of the cache. Others wait no longer for a response that will not come.
+    fn leave_cache(&mut self) {
+        if let Some(cached) = self.cached.take() {
+            self.cache_outcome = cached.word();
+        }
     }
 
     /// What the access log says of the upstream; nothing, if the cache answered without one.
@@ -165,8 +175,7 @@ impl Forward {
             return;
         }
         self.failed = Some(why);
-        // Others wait no longer for a response that will not come.
-        self.cached = None;
+        self.leave_cache();
     }
 
     /// The upstream's response is complete.
@@ -206,7 +215,7 @@ impl Forward {
             Ok::<_, http1::Misuse>((outgoing, bytes))
         });
         let Ok((outgoing, bytes)) = written else {
-            self.cached = None;
+            self.leave_cache();
             self.failed = Some(Failed::Unwritable);
             return;
         };
