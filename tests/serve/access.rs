@@ -7,6 +7,7 @@ use crate::serve::proxy::{HELLO, Upstream};
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
 use crate::serve::wire::Connection;
+use std::process::Command;
 
 /// `ann`'s password is `secret`, hashed by bcrypt; `bob`'s is too, by SHA-512-crypt.
 pub(crate) const USERS: &str = "# users\n\
@@ -494,6 +495,40 @@ fn passwords_in_cleartext_are_warned_of() {
     });
 }
 
+/// The default of Apache's `htpasswd`.
+#[test]
+fn weak_hashes_of_apache_are_accepted_and_warned_of() {
+    const RIGHT: (&str, &str) = ("Authorization", "Basic Y2Fyb2w6c2VjcmV0");
+    const OTHER: (&str, &str) = ("Authorization", "Basic Y2Fyb2w6d3Jvbmc=");
+    const WARNING: &str = "the passwords of 1 of 3 users are hashed by MD5";
+    let tree = tree();
+    tree.replace(
+        "users",
+        format!("{USERS}carol:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\n"),
+    );
+    let server = launch(Strategy::LOOPS, &tree);
+    let mut connection = server.connect();
+    for _ in 0..3 {
+        assert_eq!(status(&mut connection, "/admin/a.txt", &[RIGHT]), 200);
+        assert_eq!(status(&mut connection, "/admin/a.txt", &[OTHER]), 401);
+        assert_eq!(status(&mut connection, "/admin/a.txt", &[ANN]), 200);
+    }
+    let said = eventually("the warning", || {
+        let said = server.stderr();
+        said.contains(WARNING).then_some(said)
+    });
+    // Several rules name the file.
+    assert_eq!(said.matches(WARNING).count(), 1, "{said}");
+    assert!(said.contains("htpasswd -B"), "{said}");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", "--check", "--config"])
+        .arg(tree.join("weir.toml"))
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(WARNING), "{said}");
+}
+
 #[test]
 fn nobody_is_asked_for_a_password_where_https_is_the_address() {
     let mut pairs = Pairs::new();
@@ -527,7 +562,9 @@ fn files_that_cannot_be_used_end_the_start() {
     let tree = tree();
     for (users, advice) in [
         ("ann:secret\n", "line 1"),
-        ("ann:$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00\n", "htpasswd -B"),
+        ("ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n", "htpasswd -B"),
+        ("ann:rqXexS6ZhobKA\n", "htpasswd -B"),
+        ("# users\nann:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ\n", "line 2"),
         ("", "no users"),
     ] {
         tree.replace("users", users);

@@ -643,6 +643,11 @@ impl Server {
         state.hosts.missing_pages(&state.config, now, wall)
     }
 
+    /// Warnings of files with users whose hashed passwords are weak.
+    pub fn weak_passwords(&self) -> Vec<String> {
+        self.hub.current().1.gates.weak_passwords()
+    }
+
     /// The facts set by [`Server::set_about`].
     pub fn about(&self) -> About {
         self.hub

@@ -265,7 +265,7 @@ impl Level {
             // Read before the sections of the block.
             ("authname", _) => Fate::Carried,
             ("authuserfile", _) => Fate::changed(
-                "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
+                "Weir accepts bcrypt, SHA-256-crypt, SHA-512-crypt and `$apr1$`; it rejects other hashes and plain passwords at start",
             ),
             ("authbasicprovider", ["file"]) => Fate::Carried,
             ("authbasicprovider", words) if words.contains(&"file") => {

@@ -13,6 +13,7 @@
 //! spelling or an index does not avoid a rule. This file knows neither sessions nor answers; [`users`] knows passwords, and
 //! [`authority`] asks other servers.
 
+mod apr1;
 mod authority;
 mod decisions;
 mod users;
@@ -32,7 +33,7 @@ use authority::{Authority, Desk, Question};
 pub(crate) use decisions::DecisionReport;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -308,6 +309,27 @@ impl Gates {
         rules
             .filter_map(|(site, rule)| Some(rule.authority.as_ref()?.report(site, &rule.access)))
             .collect()
+    }
+
+    /// Warnings of files with passwords that are quick to guess for those who have the file: one for each file.
+    pub(crate) fn weak_passwords(&self) -> Vec<String> {
+        let rules = self.sites.iter().flat_map(|gate| &gate.rules);
+        let named = rules.filter_map(|rule| {
+            let (file, users) = rule.users.as_ref()?;
+            Some((*file, (rule.access.htpasswd.as_deref()?, users)))
+        });
+        let files: BTreeMap<u32, (&Path, &Arc<Users>)> = named.collect();
+        let warnings = files.into_values().filter_map(|(path, users)| {
+            let (weak, all) = (users.count_weak(), users.count());
+            (weak > 0).then(|| {
+                format!(
+                    "`{}`: the passwords of {weak} of {all} users are hashed by MD5 (`$apr1$`), so those who get the file can \
+                     guess them quickly; set them again with `htpasswd -B`",
+                    path.display()
+                )
+            })
+        });
+        warnings.collect()
     }
 
     /// Closes the idle connections to servers that are asked. Returns whether there were any.
