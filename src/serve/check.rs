@@ -87,7 +87,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     let warnings: Vec<String> = missing
         .iter()
         .map(|page| flags.blame_page(page).to_string())
-        .chain(server.weak_passwords())
+        .chain(server.password_warnings())
         .chain(doubts)
         .collect();
     if voice.json {

@@ -311,11 +311,11 @@ fn additions(managed: Option<&Managed>, http3_port: Option<u16>, exporter: &Arc<
     }
 }
 
-/// Warns of passwords in cleartext, of weak hashes, and of configured pages that do not exist. Not fatal: there may be a proxy
-/// with TLS, users have to choose new passwords, and pages may be created later.
+/// Warns of passwords in cleartext, of weak hashes, of admitted users who do not exist, and of configured pages that do not.
+/// Not fatal: there may be a proxy with TLS, users have to choose new passwords, and users and pages may be created later.
 fn warn_of_mistakes(server: &Server, flags: &Flags) {
     passwords::warn_of_cleartext(&server.config());
-    for warning in server.weak_passwords() {
+    for warning in server.password_warnings() {
         tracing::warn!("{warning}");
     }
     for missing in server.missing_pages(clock::now(), clock::wall()) {

@@ -485,6 +485,44 @@ fn upstreams_get_admitted_requests_only(strategy: Strategy) {
     assert!(line.contains("\"user\":\"bob\""), "{line}");
 }
 
+fn some_users_of_a_file_are_admitted(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Upstream::answering(HELLO);
+    let text = format!(
+        "root = 'site'\n[[access]]\npath = '/admin/*'\nhtpasswd = 'users'\nusers = ['ann', 'eve']\n\
+         [[proxy]]\npath = '/admin/api/*'\nupstreams = ['{}']\n",
+        upstream.url
+    );
+    tree.write("weir.toml", text);
+    let server = launch(strategy, &tree);
+    let mut connection = server.connect();
+    // The second time, the passwords are known.
+    for _ in 0..2 {
+        for (who, wanted) in [(ANN, 200), (BOB, 403), (WRONG, 401), (NOBODY, 401)] {
+            assert_eq!(status(&mut connection, "/admin/a.txt", &[who]), wanted, "{who:?}");
+            assert_eq!(status(&mut connection, "/admin/api/0", &[who]), wanted, "{who:?}");
+        }
+    }
+    // The first request of a server with this password, and it has a body.
+    let other = launch(strategy, &tree);
+    let mut connection = other.connect();
+    let fields = [("Content-Length", "3"), BOB];
+    connection.send(crate::serve::wire::head("POST", "/admin/api/0", &fields) + "abc");
+    assert_eq!(connection.receive("POST").status, 403);
+    let other = launch(strategy, &tree);
+    let mut client = frames::connect(&other);
+    let stream = client.open(
+        "/admin/api/0",
+        &[(":method", "POST"), ("authorization", BOB.1)],
+        false,
+    );
+    client.send_body(stream, b"abc");
+    assert_eq!(client.end_of(stream).status, 403);
+    eventually("a warning of a user who does not exist", || {
+        server.stderr().contains("does not have: `eve`").then_some(())
+    });
+}
+
 #[test]
 fn passwords_in_cleartext_are_warned_of() {
     let tree = tree();
@@ -595,7 +633,13 @@ on_each_back_end!(
 
 mod where_sessions_dial {
     use super::*;
-    crate::serve::on_strategy!(loops, LOOPS: upstreams_get_admitted_requests_only);
-    crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: upstreams_get_admitted_requests_only);
-    crate::serve::on_strategy!(loops_uring, LOOPS_URING: upstreams_get_admitted_requests_only);
+    crate::serve::on_strategy!(
+        loops, LOOPS: upstreams_get_admitted_requests_only, some_users_of_a_file_are_admitted
+    );
+    crate::serve::on_strategy!(
+        process_loops, PROCESS_LOOPS: upstreams_get_admitted_requests_only, some_users_of_a_file_are_admitted
+    );
+    crate::serve::on_strategy!(
+        loops_uring, LOOPS_URING: upstreams_get_admitted_requests_only, some_users_of_a_file_are_admitted
+    );
 }

@@ -643,9 +643,9 @@ impl Server {
         state.hosts.missing_pages(&state.config, now, wall)
     }
 
-    /// Warnings of files with users whose hashed passwords are weak.
-    pub fn weak_passwords(&self) -> Vec<String> {
-        self.hub.current().1.gates.weak_passwords()
+    /// Warnings of files with passwords: of weak hashes, and of users that a rule admits and its file does not have.
+    pub fn password_warnings(&self) -> Vec<String> {
+        self.hub.current().1.gates.password_warnings()
     }
 
     /// The facts set by [`Server::set_about`].

@@ -234,6 +234,7 @@ impl Access {
             status: None,
             realm: htpasswd.as_ref().and(realm),
             htpasswd,
+            users: Vec::new(),
             any,
             auth: auth.map(|url| (url, Vec::new())),
             is_filled: false,

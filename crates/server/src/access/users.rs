@@ -100,6 +100,10 @@ impl Users {
         }
     }
 
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     pub(super) fn count(&self) -> usize {
         self.hashes.len()
     }
@@ -178,6 +182,7 @@ mod tests {
         let text = format!("# users\n\nann:{BCRYPT}\r\nbob:{SHA512}\n  carol:{SHA256}\nerin:{APR1}\r\n");
         let users = Users::of(text.as_bytes()).unwrap();
         assert_eq!((users.count(), users.count_weak()), (4, 1));
+        assert!(users.has(b"erin") && !users.has(b"dave"));
         for (name, password, is_right) in [
             ("ann", "secret", true),
             ("bob", "secret", true),
