@@ -5,8 +5,8 @@ use super::datagrams;
 use super::strategy::Group;
 use server::config::{Config, Http3, Listener};
 
-/// Descriptors for standard streams, signals (a pair for each of five), the root, a log and the watcher, for files being
-/// opened, and for connections that are accepted only to be refused.
+/// Descriptors for standard streams, signals (a pair for each of five), the root, a log of requests and one of messages, and the
+/// watcher, for files being opened, and for connections that are accepted only to be refused.
 const OWN: u64 = 20;
 /// Descriptors per event loop: event queue, waker, listener, and both ends of the pipe for long files. Blocking workers need none
 /// of their own.
