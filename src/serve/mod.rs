@@ -432,7 +432,10 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         | OpenError::Token(_) => Failure::Usage(error.to_string()),
         OpenError::Control(_) => Failure::System(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
-        OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
+        OpenError::Watch(_) => Failure::System(format!(
+            "{error}; each root of a host or a mount needs a thread and three descriptors: raise the limits on them (TasksMax of \
+             systemd, ulimit -u, ulimit -n)"
+        )),
     }
 }
 
