@@ -118,7 +118,7 @@ pub(crate) enum Command {
     },
     /// Reloads the configuration, as SIGHUP does
     Reload,
-    /// Reopens the access log, as SIGUSR1 does
+    /// Reopens the files of logs, as SIGUSR1 does
     ReopenLogs,
     /// Stops gracefully: finishes responses, then exits, as SIGTERM does
     Stop,

@@ -19,7 +19,7 @@ use server::cache::Policy;
 use server::config::{
     Adapt, Behavior, Concurrency, Config, ConfigError, ControlMode, FieldLine, Http2, Http3, IoKind, Keys,
     Landlock, LineOrder, Listen, LiveFor, LogFormat, LogTemplate, MountFlag, Network, PathPattern, Preset,
-    Proxy, ProxyFlag, RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, TrustedField, Tuned,
+    Proxy, ProxyFlag, RequestIdField, SPA_FALLBACK, Seccomp, SecurityHeaders, ServerLog, TrustedField, Tuned,
     UpstreamAddress, User, Workers, parse_duration_or_off, parse_line_rate,
 };
 use server::{MissingPage, NamedBy};
@@ -51,7 +51,7 @@ environment, which overrides the file.
 Signals:
   TERM, INT  finish the responses under way, then stop; a second signal stops at once
   HUP        reload the configuration; if it is invalid, keep the old one
-  USR1       reopen the access log
+  USR1       reopen the files of logs
   USR2       upgrade in place: start the program again, hand it the listening sockets, and stop
              once it serves";
 
@@ -408,9 +408,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", env = "WEIR_ACCESS_LOG", help_heading = "Log")]
     access_log: Option<PathBuf>,
 
-    /// Log daemon for the server's own messages: syslog:, syslog:udp://HOST:PORT or journald:; without it, standard error [default: none]
-    #[arg(long, value_name = "DAEMON", env = "WEIR_SERVER_LOG", help_heading = "Log")]
-    server_log: Option<LogSocket>,
+    /// File for the server's own messages; syslog:, syslog:udp://HOST:PORT or journald: for a log daemon; without it, standard error [default: none]
+    #[arg(long, value_name = "FILE", env = "WEIR_SERVER_LOG", help_heading = "Log")]
+    server_log: Option<ServerLog>,
 
     /// Format of the access log: common, combined, json [default: combined]
     #[arg(long, value_name = "FORMAT", env = "WEIR_LOG_FORMAT", value_parser = offered::<LogFormat>(), hide_possible_values = true, help_heading = "Log")]
@@ -953,6 +953,9 @@ fn put_below(config: &mut Config, folder: &Path) {
         if inner.as_os_str() != "-" && !LogSocket::is_meant(inner) {
             *inner = folder.join(&*inner);
         }
+    }
+    if let Some(ServerLog::File(file)) = &mut config.server_log {
+        *file = folder.join(&*file);
     }
     for root in config.mount_roots_mut() {
         // An empty one is refused, and would be the folder itself here.

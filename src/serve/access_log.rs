@@ -29,7 +29,11 @@ impl AccessLogs {
 
     /// The sink for a server; `None` without a log.
     pub(crate) fn sink(&self) -> Option<Arc<dyn LogSink>> {
-        (!self.0.is_empty()).then(|| Arc::new(self.clone()) as Arc<dyn LogSink>)
+        (!self.is_empty()).then(|| Arc::new(self.clone()) as Arc<dyn LogSink>)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The logs.
@@ -43,7 +47,7 @@ impl AccessLogs {
     /// `Usage` if there is no log; `System` with the first file that cannot be opened, and why. Its lines then go to standard
     /// error.
     pub(crate) fn reopen(&self) -> Result<(), Failure> {
-        if self.0.is_empty() {
+        if self.is_empty() {
             return Err(Failure::Usage(
                 "cannot reopen the access log: none is configured".to_owned(),
             ));

@@ -12,7 +12,7 @@ use runtime::clock;
 use runtime::fs::VersionFolder;
 use runtime::process::inherit::Secret;
 use runtime::process::privilege;
-use server::config::{Config, Mount};
+use server::config::{Config, Mount, ServerLog};
 use server::{Additions, Interprocess};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -48,7 +48,8 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     let logs = config.access_logs();
     let sockets = logs.iter().filter_map(|log| log.socket().ok().flatten());
     let sockets = sockets.map(|socket| ("access-log", socket));
-    let server_log = config.server_log.clone().map(|socket| ("server-log", socket));
+    let server_log = config.server_log.as_ref().and_then(ServerLog::socket);
+    let server_log = server_log.map(|socket| ("server-log", socket.clone()));
     for (key, socket) in sockets.chain(server_log) {
         if let Err(error) = socket.probe() {
             let why = format!("`{socket}` cannot be used: {error}; start the log daemon");
@@ -62,6 +63,10 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
                 Some(_) => flags.blame_file("access-log", why),
             });
         }
+    }
+    let messages = config.server_log.as_ref().and_then(ServerLog::file);
+    if let Some(why) = messages.and_then(cannot_be_written) {
+        return Err(flags.blame("server-log", why));
     }
     if let Some(why) = choices::all(&config).find_map(cannot_be_written) {
         return Err(flags.blame_file("balance-record", why));
@@ -87,6 +92,7 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     let warnings: Vec<String> = missing
         .iter()
         .map(|page| flags.blame_page(page).to_string())
+        .chain(server.password_warnings())
         .chain(doubts)
         .collect();
     if voice.json {

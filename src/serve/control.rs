@@ -58,7 +58,7 @@ pub(crate) enum Wish {
     },
     /// Reloads the configuration, as SIGHUP does.
     Reload,
-    /// Reopens the access log, as SIGUSR1 does.
+    /// Reopens the files of logs, as SIGUSR1 does.
     ReopenLogs,
     /// Stops gracefully, as SIGTERM does.
     Stop,

@@ -3,11 +3,13 @@
 
 use super::datagrams;
 use super::strategy::Group;
-use server::config::{Config, Http3, Listener};
+use server::config::{Config, Host, Http3, Listener};
 
-/// Descriptors for standard streams, signals (a pair for each of five), the root, a log and the watcher, for files being
-/// opened, and for connections that are accepted only to be refused.
+/// Descriptors for standard streams, signals (a pair for each of five), the root, a log of requests and one of messages, and the
+/// watcher, for files being opened, and for connections that are accepted only to be refused.
 const OWN: u64 = 20;
+/// Descriptors per root of a host or a mount: the root itself, its watcher, and the waker of that.
+const PER_ROOT: u64 = 3;
 /// Descriptors per event loop: event queue, waker, listener, and both ends of the pipe for long files. Blocking workers need none
 /// of their own.
 const PER_LOOP: u64 = 6;
@@ -47,13 +49,16 @@ impl Shares {
         let loops: u64 = groups.iter().map(loops_of).sum();
         // The first log is among `OWN`.
         let logs = config.access_logs().len().saturating_sub(1) as u64;
+        let mounts_of = |host: &Host| host.mount.as_ref().unwrap_or(&config.mount).len();
+        let of_hosts: usize = config.host.iter().map(|host| 1 + mounts_of(host)).sum();
+        let roots = PER_ROOT * (config.mount.len() + of_hosts) as u64;
         let over_udp = match of_processes {
             _ if config.http3 == Http3::Off => 0,
             Some(group) if datagrams::refusal(&group.choice).is_some() => 0,
             Some(_) => (PER_UDP + processes) * secured(config),
             None => PER_UDP_THREAD * datagrams::threads() as u64 * secured(config),
         };
-        let own = OWN + PER_LOOP * loops + logs + over_udp;
+        let own = OWN + PER_LOOP * loops + logs + roots + over_udp;
         Shares {
             total,
             connections: total.saturating_sub(files + own).max(1),
@@ -106,6 +111,22 @@ mod tests {
         assert_eq!(of(1024), (864, 128, true));
         assert_eq!(of(20_000), (17_920, 2048, true));
         assert_eq!(of(1 << 20), (1_046_496, 2048, false));
+    }
+
+    #[test]
+    fn hosts_and_mounts_need_descriptors() {
+        let of = |text: &str| {
+            let config = Config::from_toml(text, "w.toml").expect("valid");
+            let groups = choose_all(&config, 2).expect("a valid configuration");
+            Shares::of(10_000, &config, &groups).connections
+        };
+        let host = "[[host]]\nnames = ['a']\nroot = 'a'\n";
+        let mount = "[[mount]]\npath = '/m/'\nroot = 'm'\n";
+        assert_eq!(of("") - of(host), PER_ROOT);
+        assert_eq!(of("") - of(mount), PER_ROOT);
+        // The host inherits the mount, or has none.
+        assert_eq!(of("") - of(&format!("{mount}{host}")), 3 * PER_ROOT);
+        assert_eq!(of("") - of(&format!("{mount}{host}mount = []\n")), 2 * PER_ROOT);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   start ──▶ RUNNING ── HUP: reload, validate ────────▶ RUNNING (new configuration, or the old one and an error)
-//!                │ ───── USR1: reopen the log ─────────▶ RUNNING
+//!                │ ───── USR1: reopen the logs ────────▶ RUNNING
 //!                │ ───── USR2: start the new program ──▶ RUNNING until the new program serves, then
 //!                │                       RETIRING ── idle connections may send one more request ──▶ DRAINING
 //!                │                                   (until a second before the grace ends, or TERM or INT)
@@ -37,6 +37,7 @@ mod qlog;
 mod reload;
 mod report;
 mod rights;
+mod server_log;
 mod settings;
 mod shutdown;
 mod sockets;
@@ -135,13 +136,7 @@ fn serve(
     }
     let mut config = configuration(flags)?;
     // Before any process is forked: each has the socket.
-    if let Some(socket) = &config.server_log {
-        runtime::diagnostics::send_to(socket.clone()).map_err(|error| {
-            Failure::System(format!(
-                "cannot open the server log `{socket}`: {error}; start the log daemon first"
-            ))
-        })?;
-    }
+    server_log::connect(&config)?;
     let groups = choose_all(&config, machine::usable_cores())?;
     if let Some(group) = groups.iter().find(|group| group.choice.is_of_processes()) {
         if let Some(why) = datagrams::refusal(&group.choice) {
@@ -174,6 +169,7 @@ fn serve(
     // Before the first thread, which would keep the rights dropped here; and before opening any file that the successor
     // of an upgrade must be able to open with these rights.
     let rights = Rights::give_up(&config, flags, &listeners.concat(), &program, given.bounds)?;
+    server_log::open(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
     let mut control = open_control(&config, flags, &rights, predecessor.is_some())?;
     if let Some(control) = &control {
         signals.watch(watched(control)?);
@@ -311,10 +307,13 @@ fn additions(managed: Option<&Managed>, http3_port: Option<u16>, exporter: &Arc<
     }
 }
 
-/// Warns of passwords in cleartext, and of configured pages that do not exist. Not fatal: there may be a proxy with TLS, and
-/// pages may be created later.
+/// Warns of passwords in cleartext, of weak hashes, of admitted users who do not exist, and of configured pages that do not.
+/// Not fatal: there may be a proxy with TLS, users have to choose new passwords, and users and pages may be created later.
 fn warn_of_mistakes(server: &Server, flags: &Flags) {
     passwords::warn_of_cleartext(&server.config());
+    for warning in server.password_warnings() {
+        tracing::warn!("{warning}");
+    }
     for missing in server.missing_pages(clock::now(), clock::wall()) {
         tracing::warn!("{}", flags.blame_page(&missing));
     }
@@ -433,7 +432,10 @@ fn unservable(error: &OpenError, flags: &Flags) -> Failure {
         | OpenError::Token(_) => Failure::Usage(error.to_string()),
         OpenError::Control(_) => Failure::System(error.to_string()),
         OpenError::Logins(_) => Failure::System(format!("{error}; list logins and homes in `[tilde.users]`")),
-        OpenError::Watch(_) => Failure::System(format!("{error}; is fs.inotify.max_user_instances reached?")),
+        OpenError::Watch(_) => Failure::System(format!(
+            "{error}; each root of a host or a mount needs a thread and three descriptors: raise the limits on them (TasksMax of \
+             systemd, ulimit -u, ulimit -n)"
+        )),
     }
 }
 

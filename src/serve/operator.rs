@@ -9,6 +9,7 @@ use super::managed::{Managed, Tending};
 use super::manager::{self, Heart};
 use super::qlog::Qlog;
 use super::rights::Rights;
+use super::server_log;
 use super::strategy::choose;
 use super::tls::{self, Tls, Watch};
 use super::traces::Exporter;
@@ -146,7 +147,7 @@ impl Operator<'_> {
                     }
                 }
                 Some(Signal::ReopenLogs) => {
-                    if let Err(failure) = self.logs.reopen() {
+                    if let Err(failure) = self.reopen_logs() {
                         tracing::warn!("SIGUSR1: {failure}");
                     }
                 }
@@ -199,7 +200,7 @@ impl Operator<'_> {
                 control::outcome(self.turn_site(host.as_deref(), To::Previous).map(Some))
             }
             Wish::Reload => control::outcome(self.reload().map_err(Failure::System).map(|()| None)),
-            Wish::ReopenLogs => control::outcome(self.logs.reopen().map(|()| None)),
+            Wish::ReopenLogs => control::outcome(self.reopen_logs().map(|()| None)),
             Wish::Stop => control::outcome(Ok(None)),
         };
         question.answer(&answer.to_string());
@@ -270,6 +271,18 @@ impl Operator<'_> {
         warn_of_mistakes(&self.server, self.flags);
         tracing::info!("{now}");
         Ok(now)
+    }
+
+    /// Opens the files of logs again by their names.
+    ///
+    /// # Errors
+    /// `Usage` if there is none; `System` with the first that cannot be opened, and why.
+    fn reopen_logs(&self) -> Result<(), Failure> {
+        match server_log::reopen(&self.server.config()) {
+            Some(reopened) if self.logs.is_empty() => reopened,
+            Some(reopened) => self.logs.reopen().and(reopened),
+            None => self.logs.reopen(),
+        }
     }
 
     pub(super) fn member(&self) -> Option<&Member> {

@@ -37,6 +37,7 @@ use super::qlog::Qlog;
 use super::reload::{complain_of_reload, say_certificates, say_reloaded};
 use super::report::{self, Started};
 use super::rights::Rights;
+use super::server_log;
 use super::settings::{configuration_again, profile};
 use super::shutdown::{LOG_GRACE, say_stopping};
 use super::sockets::{self, Given};
@@ -140,6 +141,7 @@ pub(super) fn run(
     // of an upgrade must be able to open with these rights.
     let program = Program::of_this_process();
     let rights = Rights::give_up(&config, flags, &listeners, &program, given.bounds)?;
+    server_log::open(&config).map_err(|failure| failure.with(|text| rights.hint(text)))?;
     if let Some(qlog) = &qlog {
         qlog.announce(&config, flags, !datagrams.is_empty())
             .map_err(|failure| failure.with(|text| rights.hint(text)))?;
@@ -478,10 +480,14 @@ impl Founder<'_> {
                     let share = || datagrams::share(&self.datagrams, &self.forwarding);
                     self.upgrade.begin(&secret, share, |why| self.rights.hint(why));
                 }
-                News::Wanted(Signal::ReopenLogs) => match self.config.access_logs().is_empty() {
-                    false => self.prefork.ask(Signal::ReopenLogs),
-                    true => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),
-                },
+                News::Wanted(Signal::ReopenLogs) => {
+                    // Members open the file of messages, too, and report failures.
+                    let messages = server_log::reopen(&self.config);
+                    match messages.is_none() && self.config.access_logs().is_empty() {
+                        false => self.prefork.ask(Signal::ReopenLogs),
+                        true => tracing::warn!("SIGUSR1: cannot reopen the access log: none is configured"),
+                    }
+                }
                 News::Changed | News::Nothing => {}
             }
         }
@@ -603,7 +609,8 @@ impl Founder<'_> {
     }
 
     fn reopen_logs(&mut self) -> Result<(), Failure> {
-        if self.config.access_logs().is_empty() {
+        let messages = server_log::reopen(&self.config);
+        if messages.is_none() && self.config.access_logs().is_empty() {
             return Err(Failure::Usage(
                 "cannot reopen the access log: none is configured".to_owned(),
             ));
@@ -612,7 +619,7 @@ impl Founder<'_> {
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
         self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop))?;
         self.prefork.ask(Signal::ReopenLogs);
-        Ok(())
+        messages.unwrap_or(Ok(()))
     }
 
     /// Starts a reload of all members; reports a failure to the log and the service manager.

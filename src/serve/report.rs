@@ -291,8 +291,8 @@ impl Started<'_> {
             let host = log.host.unwrap_or_default();
             line("", &format!("{} (host {host})", log.target.display()));
         }
-        if let Some(socket) = &config.server_log {
-            line("", &format!("{socket} (messages)"));
+        if let Some(log) = &config.server_log {
+            line("", &format!("{log} (messages)"));
         }
         line("rights", &self.rights.user());
         line("", &self.rights.landlock);

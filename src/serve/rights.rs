@@ -13,7 +13,7 @@ use runtime::process::inherit::{Bounds, Program};
 use runtime::process::notify;
 use runtime::process::privilege::{self, Account, AccountError, Reach};
 use runtime::seccomp::{self, Needs};
-use server::config::{Config, IoKind, Landlock, Seccomp, UpstreamAddress};
+use server::config::{Config, IoKind, Landlock, Seccomp, ServerLog, UpstreamAddress};
 use server::site::Logins;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -205,6 +205,7 @@ impl Rights {
         }
         let logs = config.access_logs();
         let logs = logs.iter().filter_map(|log| log.file());
+        let logs = logs.chain(config.server_log.as_ref().and_then(ServerLog::file));
         for log in logs.filter(|log| !log.starts_with("/dev") && !privilege::can_make(log)) {
             tracing::warn!(
                 "SIGUSR1 will find `{}` only if the rotation creates it: user {} cannot create files in its folder; \
@@ -436,14 +437,15 @@ fn reach(
         execute.extend(HOOK_EXECUTE.map(PathBuf::from));
         execute.extend(around(hook));
     }
-    let logs = config.access_logs();
-    let logs = logs.iter().filter_map(|log| log.file()).map(|log| {
+    let place = |log: &Path| {
         // For a device or a pipe, the file itself; its folder holds unrelated files.
         let is_special = log.exists() && !log.is_file();
         if is_special { log.to_owned() } else { folder(log) }
-    });
+    };
+    let logs = config.access_logs();
     // Hosts' logs often share a folder.
-    let logs: BTreeSet<PathBuf> = logs.collect();
+    let logs: BTreeSet<PathBuf> = logs.iter().filter_map(|log| log.file()).map(place).collect();
+    let server_log = config.server_log.as_ref().and_then(ServerLog::file);
     let rotated = logs
         .clone()
         .into_iter()
@@ -451,6 +453,7 @@ fn reach(
     // The successor of an upgrade opens the file of secrets again.
     let key_log = config.tls_key_log.as_deref().map(folder);
     let mut write: Vec<PathBuf> = logs.into_iter().chain(record).chain(key_log).collect();
+    write.extend(server_log.map(place));
     write.extend(choices::all(config).map(folder));
     write.extend(qlog);
     write.push("/dev/null".into());

@@ -7,6 +7,7 @@ use crate::serve::proxy::{HELLO, Upstream};
 use crate::serve::tls::Pairs;
 use crate::serve::tree::Tree;
 use crate::serve::wire::Connection;
+use std::process::Command;
 
 /// `ann`'s password is `secret`, hashed by bcrypt; `bob`'s is too, by SHA-512-crypt.
 pub(crate) const USERS: &str = "# users\n\
@@ -484,6 +485,44 @@ fn upstreams_get_admitted_requests_only(strategy: Strategy) {
     assert!(line.contains("\"user\":\"bob\""), "{line}");
 }
 
+fn some_users_of_a_file_are_admitted(strategy: Strategy) {
+    let tree = tree();
+    let upstream = Upstream::answering(HELLO);
+    let text = format!(
+        "root = 'site'\n[[access]]\npath = '/admin/*'\nhtpasswd = 'users'\nusers = ['ann', 'eve']\n\
+         [[proxy]]\npath = '/admin/api/*'\nupstreams = ['{}']\n",
+        upstream.url
+    );
+    tree.write("weir.toml", text);
+    let server = launch(strategy, &tree);
+    let mut connection = server.connect();
+    // The second time, the passwords are known.
+    for _ in 0..2 {
+        for (who, wanted) in [(ANN, 200), (BOB, 403), (WRONG, 401), (NOBODY, 401)] {
+            assert_eq!(status(&mut connection, "/admin/a.txt", &[who]), wanted, "{who:?}");
+            assert_eq!(status(&mut connection, "/admin/api/0", &[who]), wanted, "{who:?}");
+        }
+    }
+    // The first request of a server with this password, and it has a body.
+    let other = launch(strategy, &tree);
+    let mut connection = other.connect();
+    let fields = [("Content-Length", "3"), BOB];
+    connection.send(crate::serve::wire::head("POST", "/admin/api/0", &fields) + "abc");
+    assert_eq!(connection.receive("POST").status, 403);
+    let other = launch(strategy, &tree);
+    let mut client = frames::connect(&other);
+    let stream = client.open(
+        "/admin/api/0",
+        &[(":method", "POST"), ("authorization", BOB.1)],
+        false,
+    );
+    client.send_body(stream, b"abc");
+    assert_eq!(client.end_of(stream).status, 403);
+    eventually("a warning of a user who does not exist", || {
+        server.stderr().contains("does not have: `eve`").then_some(())
+    });
+}
+
 #[test]
 fn passwords_in_cleartext_are_warned_of() {
     let tree = tree();
@@ -492,6 +531,40 @@ fn passwords_in_cleartext_are_warned_of() {
         let said = server.stderr();
         (said.contains("readable on the network") && said.contains("no TLS")).then_some(())
     });
+}
+
+/// The default of Apache's `htpasswd`.
+#[test]
+fn weak_hashes_of_apache_are_accepted_and_warned_of() {
+    const RIGHT: (&str, &str) = ("Authorization", "Basic Y2Fyb2w6c2VjcmV0");
+    const OTHER: (&str, &str) = ("Authorization", "Basic Y2Fyb2w6d3Jvbmc=");
+    const WARNING: &str = "the passwords of 1 of 3 users are hashed by MD5";
+    let tree = tree();
+    tree.replace(
+        "users",
+        format!("{USERS}carol:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\n"),
+    );
+    let server = launch(Strategy::LOOPS, &tree);
+    let mut connection = server.connect();
+    for _ in 0..3 {
+        assert_eq!(status(&mut connection, "/admin/a.txt", &[RIGHT]), 200);
+        assert_eq!(status(&mut connection, "/admin/a.txt", &[OTHER]), 401);
+        assert_eq!(status(&mut connection, "/admin/a.txt", &[ANN]), 200);
+    }
+    let said = eventually("the warning", || {
+        let said = server.stderr();
+        said.contains(WARNING).then_some(said)
+    });
+    // Several rules name the file.
+    assert_eq!(said.matches(WARNING).count(), 1, "{said}");
+    assert!(said.contains("htpasswd -B"), "{said}");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["serve", "--check", "--config"])
+        .arg(tree.join("weir.toml"))
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(WARNING), "{said}");
 }
 
 #[test]
@@ -527,7 +600,9 @@ fn files_that_cannot_be_used_end_the_start() {
     let tree = tree();
     for (users, advice) in [
         ("ann:secret\n", "line 1"),
-        ("ann:$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00\n", "htpasswd -B"),
+        ("ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n", "htpasswd -B"),
+        ("ann:rqXexS6ZhobKA\n", "htpasswd -B"),
+        ("# users\nann:$apr1$saltsalt$LrttParrLPdxvgutaSXWJ\n", "line 2"),
         ("", "no users"),
     ] {
         tree.replace("users", users);
@@ -558,7 +633,13 @@ on_each_back_end!(
 
 mod where_sessions_dial {
     use super::*;
-    crate::serve::on_strategy!(loops, LOOPS: upstreams_get_admitted_requests_only);
-    crate::serve::on_strategy!(process_loops, PROCESS_LOOPS: upstreams_get_admitted_requests_only);
-    crate::serve::on_strategy!(loops_uring, LOOPS_URING: upstreams_get_admitted_requests_only);
+    crate::serve::on_strategy!(
+        loops, LOOPS: upstreams_get_admitted_requests_only, some_users_of_a_file_are_admitted
+    );
+    crate::serve::on_strategy!(
+        process_loops, PROCESS_LOOPS: upstreams_get_admitted_requests_only, some_users_of_a_file_are_admitted
+    );
+    crate::serve::on_strategy!(
+        loops_uring, LOOPS_URING: upstreams_get_admitted_requests_only, some_users_of_a_file_are_admitted
+    );
 }

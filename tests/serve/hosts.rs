@@ -187,6 +187,29 @@ fn types_are_configured_by_extension_and_host_and_change_at_a_reload(strategy: S
     assert_eq!(of("own.test", "/a.html"), "text/html");
 }
 
+/// As many as there may be. They have no roots, as watchers of so many would leave other tests no inotify instances.
+#[test]
+fn many_hosts_are_told_apart() {
+    let host = |n| {
+        format!(
+            "[[host]]\nnames = ['h{n}.test', '*.h{n}.test']\nredirect = [{{ from = '/x', to = 'https://to{n}.test/' }}]\n"
+        )
+    };
+    let text: String = (0..1_000).map(host).collect();
+    let tree = Tree::with(&[("weir.toml", &text)]);
+    let server = launch(Strategy::LOOPS, &tree.join("weir.toml"));
+    for round in 0..2 {
+        for n in [0, 1, 500, 999] {
+            let there = (301, format!("https://to{n}.test/"));
+            assert_eq!(ask(&server, &format!("h{n}.test"), "/x"), there, "{round}");
+            assert_eq!(ask(&server, &format!("www.h{n}.test"), "/x"), there, "{round}");
+        }
+        assert_eq!(ask(&server, "h1000.test", "/x").0, 404, "{round}");
+        server.signal("HUP");
+        eventually("a reload", || server.stderr().contains("reloaded").then_some(()));
+    }
+}
+
 on_each_back_end!(
     types_are_configured_by_extension_and_host_and_change_at_a_reload,
     a_host_has_a_site_of_its_own,

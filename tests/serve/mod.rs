@@ -37,6 +37,7 @@
 //! - `mounts`: several roots in one site
 //! - `hosts`: sites told apart by name, redirects, field lines for some paths
 //! - `host_logs`: access logs of hosts
+//! - `server_log`: messages of the server in a file
 //! - `tried`: files that are tried for a path
 //! - `trusted`: the client that a proxy in front of the server names
 //! - `http2`: many requests over one connection, and stops, upgrades and floods under them
@@ -154,6 +155,7 @@ mod representations;
 mod request_id;
 mod rights;
 mod root;
+mod server_log;
 mod slow;
 mod supervision;
 mod tilde;

@@ -329,10 +329,12 @@ fn what_cannot_be_is_said() {
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o755)).expect("our own folder");
     // The log is opened by who will have to open it again.
     let log = tree.join("access.log").display().to_string();
-    let (code, err) = launch(USER).args(["--access-log", &log]).fail();
-    assert_eq!(code, 4, "{err}");
-    for word in ["access.log", "Permission denied", "65534:65534"] {
-        assert!(err.contains(word), "{word} is not in {err}");
+    for flag in ["--access-log", "--server-log"] {
+        let (code, err) = launch(USER).args([flag, &log]).fail();
+        assert_eq!(code, 4, "{err}");
+        for word in ["access.log", "Permission denied", "65534:65534"] {
+            assert!(err.contains(word), "{word} is not in {err}");
+        }
     }
 }
 

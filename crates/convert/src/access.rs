@@ -18,6 +18,8 @@ pub(crate) struct Access {
     /// Status for clients whose network is not admitted; `None`: 403.
     pub(crate) status: Option<u16>,
     pub(crate) htpasswd: Option<String>,
+    /// The users of this file who are admitted; empty: all of them.
+    pub(crate) users: Vec<String>,
     pub(crate) realm: Option<String>,
     pub(crate) any: bool,
     /// URL of the server that decides, and the fields that upstreams get from its answer.
@@ -141,11 +143,20 @@ impl Access {
             (Some(own), Some(other)) if own != other => Err("ask for passwords of their own users"),
             (own, other) => Ok(own.clone().or_else(|| other.clone())),
         };
+        let users: Vec<String> = match (&self.users[..], &other.users[..]) {
+            (own, []) => own.to_vec(),
+            ([], other) => other.to_vec(),
+            (own, other) => own.iter().filter(|name| other.contains(name)).cloned().collect(),
+        };
+        if users.is_empty() && !(self.users.is_empty() && other.users.is_empty()) {
+            return Err("ask for passwords of their own users");
+        }
         let auth = match (&self.auth, &other.auth) {
             (Some(own), Some(other)) if own != other => return Err("ask a server"),
             (own, other) => own.clone().or_else(|| other.clone()),
         };
-        let asks_alike = self.htpasswd == other.htpasswd && self.auth == other.auth;
+        let asks_alike =
+            self.htpasswd == other.htpasswd && self.users == other.users && self.auth == other.auth;
         // Otherwise, a password alone would avoid what the other rule asks for.
         let is_any_kept = match (self.any, other.any) {
             (true, true) => asks_alike,
@@ -158,6 +169,7 @@ impl Access {
             allow,
             deny,
             htpasswd: only(&self.htpasswd, &other.htpasswd)?,
+            users,
             realm: self.realm.clone().or_else(|| other.realm.clone()),
             auth,
             ..self.clone()
@@ -248,6 +260,34 @@ pub(crate) mod tests {
         }
         let far = rule("/a", &["10.0.0.0/8"], &[], false).and(&rule("/*", &["192.0.2.1"], &[], false));
         assert_eq!(far, Err("name networks"));
+    }
+
+    #[test]
+    fn users_of_both_rules_are_named_by_both() {
+        let of = |path: &str, users: &[&str]| Access {
+            users: users.iter().map(|name| (*name).to_owned()).collect(),
+            ..rule(path, &[], &[], true)
+        };
+        let none = rule("/*", &["all"], &[], false);
+        for (one, other, users) in [
+            (of("/a", &["ann"]), of("/*", &[]), Ok(of("/a", &["ann"]))),
+            (of("/a", &[]), of("/*", &["ann"]), Ok(of("/a", &["ann"]))),
+            (
+                of("/a", &["ann", "bob"]),
+                of("/*", &["eve", "bob"]),
+                Ok(of("/a", &["bob"])),
+            ),
+            (
+                of("/a", &["ann"]),
+                of("/*", &["bob"]),
+                Err("ask for passwords of their own users"),
+            ),
+        ] {
+            assert_eq!(one.and(&other), users, "{one:?} {other:?}");
+        }
+        assert!(of("/a", &["ann"]).satisfies(&of("/*", &["bob", "ann"])));
+        assert!(!of("/a", &[]).satisfies(&of("/*", &["ann"])));
+        assert!(of("/a", &["ann"]).satisfies(&none));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::report::At;
 use std::collections::BTreeMap;
 
 /// Most hosts of Weir.
-pub(crate) const HOSTS_MAX: usize = 100;
+pub(crate) const HOSTS_MAX: usize = 1_000;
 
 /// Most paths that a redirect or a rule for upstreams leaves out.
 pub(crate) const EXCEPT_MAX: usize = 1000;

@@ -370,6 +370,9 @@ fn access(out: &mut String, rule: &Access, prefix: &str) {
             let _ = writeln!(out, "{key} = {}", quote(value));
         }
     }
+    if !rule.users.is_empty() {
+        let _ = writeln!(out, "users = {}", list(&rule.users));
+    }
     if let Some((url, copy)) = &rule.auth {
         let _ = writeln!(out, "auth = {}", quote(url));
         if !copy.is_empty() {

@@ -2,14 +2,18 @@
 //!
 //! Drops a line rather than wait, and reports afterwards how many were dropped. A pipe or terminal is opened again,
 //! non-blocking (`O_NONBLOCK` on standard error itself would affect all processes that share it). A file is written to
-//! directly; a socket is polled first. Messages of the log may go to a socket of a log daemon instead ([`send_to`]); while it
-//! cannot be used, they go to standard error. What lines mean is not known here.
+//! directly; a socket is polled first. Messages of the log may go to a socket of a log daemon ([`send_to`]) or to a file
+//! ([`append_to`]) instead; while it cannot be used, they go to standard error. What lines mean is not known here.
 
 use crate::log_socket::{LogSocket, Sender, Severity};
+use crate::logfile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -19,8 +23,24 @@ const PIECE: usize = 4096;
 static WAY: OnceLock<Way> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Where messages of the log go instead, and how many of them it did not take in time.
-static DAEMON: OnceLock<(Mutex<Sender>, AtomicU64)> = OnceLock::new();
+/// Where messages of the log go instead.
+static ELSEWHERE: OnceLock<Elsewhere> = OnceLock::new();
+
+/// A place for messages of the log other than standard error.
+enum Elsewhere {
+    /// A log daemon, and the number of messages that it did not take in time.
+    Daemon(Mutex<Sender>, AtomicU64),
+    File(Mutex<MessageFile>),
+}
+
+/// A file to which messages are appended.
+struct MessageFile {
+    path: PathBuf,
+    /// `None`: it could not be opened again.
+    file: Option<File>,
+    /// Whether it ends within a message, because only a part of that was written.
+    is_torn: bool,
+}
 
 /// How standard error is written to.
 enum Way {
@@ -54,8 +74,77 @@ impl Diagnostics {
 /// Why it cannot be used.
 pub fn send_to(socket: LogSocket) -> io::Result<()> {
     let sender = Sender::open(socket, "server")?;
-    let _ = DAEMON.set((Mutex::new(sender), AtomicU64::new(0)));
+    let _ = ELSEWHERE.set(Elsewhere::Daemon(Mutex::new(sender), AtomicU64::new(0)));
     Ok(())
+}
+
+/// Appends messages of the log to this file from now on, and creates it if it does not exist. It can be set once in a process;
+/// processes that are forked have it.
+///
+/// # Errors
+/// Why it cannot be opened; `NotConnected` for a named pipe without a reader.
+pub fn append_to(path: &Path) -> io::Result<()> {
+    let _ = ELSEWHERE.set(Elsewhere::File(Mutex::new(MessageFile::open(path)?)));
+    Ok(())
+}
+
+/// Opens the file of messages by its name again, for log rotation. Does nothing if messages go to no file.
+///
+/// # Errors
+/// As [`append_to`]. Messages go to standard error then, until it can be opened.
+pub fn reopen() -> io::Result<()> {
+    match ELSEWHERE.get() {
+        Some(Elsewhere::File(file)) => file.lock().unwrap_or_else(PoisonError::into_inner).reopen(),
+        Some(Elsewhere::Daemon(..)) | None => Ok(()),
+    }
+}
+
+impl Elsewhere {
+    /// Takes a message. `false`: it must go to standard error.
+    fn take(&self, severity: Severity, line: &[u8]) -> bool {
+        match self {
+            Elsewhere::Daemon(daemon, lost) => send(daemon, lost, severity, line),
+            Elsewhere::File(file) => file
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .append(&colorless(line)),
+        }
+    }
+}
+
+impl MessageFile {
+    fn open(path: &Path) -> io::Result<MessageFile> {
+        Ok(MessageFile {
+            file: Some(logfile::append_to(path)?),
+            path: path.to_owned(),
+            is_torn: false,
+        })
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        // The file that was renamed gets no more messages: a rotation may compress or remove it.
+        self.file = None;
+        self.file = Some(logfile::append_to(&self.path)?);
+        Ok(())
+    }
+
+    /// Appends a message, behind the end of a line that a failure has torn. `false`: not all of it was written.
+    fn append(&mut self, line: &[u8]) -> bool {
+        let Some(file) = &self.file else { return false };
+        let mended = [&b"\n"[..usize::from(self.is_torn)], line].concat();
+        let mut rest = &mended[..];
+        while !rest.is_empty() {
+            match rustix::io::write(file, rest) {
+                Ok(written) if written > 0 => rest = &rest[written..],
+                Err(Errno::INTR) => {}
+                _ => break,
+            }
+        }
+        if let Some(last) = (mended.len() - rest.len()).checked_sub(1) {
+            self.is_torn = mended[last] != b'\n';
+        }
+        rest.is_empty()
+    }
 }
 
 /// Sends a message without waiting; one that the daemon does not take in time is counted, and the next one says how many
@@ -83,10 +172,10 @@ fn send(daemon: &Mutex<Sender>, lost: &AtomicU64, severity: Severity, line: &[u8
     }
 }
 
-/// A line without colors, time, level and line end, which daemons add. JSON stays as it is.
-fn bare(line: &[u8]) -> Vec<u8> {
+/// A line without the colors of a terminal.
+fn colorless(line: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(line.len());
-    let mut rest = line.strip_suffix(b"\n").unwrap_or(line);
+    let mut rest = line;
     while let [first, behind @ ..] = rest {
         rest = match (first, behind) {
             (0x1b, [b'[', colors @ ..]) => {
@@ -102,6 +191,12 @@ fn bare(line: &[u8]) -> Vec<u8> {
             }
         };
     }
+    text
+}
+
+/// A line without colors, time, level and line end, which daemons add. JSON stays as it is.
+fn bare(line: &[u8]) -> Vec<u8> {
+    let mut text = colorless(line.strip_suffix(b"\n").unwrap_or(line));
     let level = [&b" ERROR "[..], b" WARN ", b" INFO ", b" DEBUG ", b" TRACE "];
     let begins_with_time = text.first().is_some_and(u8::is_ascii_digit);
     let behind = level.iter().filter_map(|level| {
@@ -119,8 +214,8 @@ fn bare(line: &[u8]) -> Vec<u8> {
 
 impl Write for Diagnostics {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if let (Some(severity), Some((daemon, lost))) = (self.severity, DAEMON.get())
-            && send(daemon, lost, severity, line)
+        if let (Some(severity), Some(elsewhere)) = (self.severity, ELSEWHERE.get())
+            && elsewhere.take(severity, line)
         {
             return Ok(line.len());
         }
@@ -273,6 +368,52 @@ mod tests {
         drop(daemon);
         assert!(!send(&sender, &lost, Severity::Error, b"to standard error\n"));
         assert_eq!(lost.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_file_gets_whole_messages_and_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("log"), dir.path().join("log.1"));
+        std::fs::write(&path, "before\n").unwrap();
+        let mut file = MessageFile::open(&path).unwrap();
+        assert!(file.append(b"one\n"));
+        file.is_torn = true;
+        assert!(file.append(b"two\n") && file.append(b"three\n"));
+        std::fs::rename(&path, &moved).unwrap();
+        assert!(file.append(b"four\n"));
+        file.reopen().unwrap();
+        assert!(file.append(b"five\n"));
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+        assert_eq!(read(&moved), "before\none\n\ntwo\nthree\nfour\n");
+        assert_eq!(read(&path), "five\n");
+        // It cannot be opened by its name, and later it can.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(file.reopen().is_err() && !file.append(b"to standard error\n"));
+        std::fs::remove_dir(&path).unwrap();
+        file.reopen().unwrap();
+        assert!(file.append(b"six\n"));
+        assert_eq!(read(&path), "six\n");
+    }
+
+    #[test]
+    fn a_full_disk_and_a_full_pipe_take_no_message() {
+        let mut full = MessageFile::open(Path::new("/dev/full")).unwrap();
+        assert!(!full.append(b"line\n") && !full.is_torn);
+        assert!(MessageFile::open(Path::new("/nonexistent/dir/log")).is_err());
+        let (reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let mut pipe = MessageFile::open(Path::new(&path)).unwrap();
+        let line = [[b'x'; 999].as_slice(), b"\n"].concat();
+        while pipe.append(&line) {}
+        assert!(!pipe.is_torn);
+        drop(reader);
+    }
+
+    #[test]
+    fn a_file_gets_no_colors() {
+        let line = b"\x1b[2m2026-11-28T09:00:00Z\x1b[0m \x1b[33m WARN\x1b[0m c: d\n";
+        assert_eq!(colorless(line), b"2026-11-28T09:00:00Z  WARN c: d\n");
     }
 
     #[test]

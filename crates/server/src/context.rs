@@ -13,7 +13,6 @@ use crate::counters::Counters;
 use crate::field_cache::FieldCache;
 use crate::field_list::FieldListBuf;
 use crate::head_cache::HeadCache;
-use crate::hosts::Place;
 use crate::latency::{Latencies, Turn};
 use crate::limits::Limits;
 use crate::proxy::cache::Waiter;
@@ -31,6 +30,7 @@ use runtime::memory::Step;
 use runtime::session::{Later, Loss};
 use runtime::shaping::Withheld;
 use runtime::{Context, FileRange, Job, Line};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{Duration, Instant, Rng, UnixTime};
@@ -210,10 +210,13 @@ impl Cx {
         self.admission.hold(turn_max(&self.state.config));
         self.follow();
         let mut views: Vec<Option<View>> = std::mem::take(&mut self.views).into_iter().map(Some).collect();
+        let earlier = before.hosts.places().iter().enumerate();
+        let earlier: HashMap<_, usize> = earlier
+            .map(|(at, place)| (Arc::as_ptr(&place.site), at))
+            .collect();
         for place in self.state.hosts.places() {
-            let is_same = |other: &Place| Arc::ptr_eq(&other.site, &place.site);
-            let kept = before.hosts.places().iter().position(is_same);
-            let kept = kept.and_then(|at| views.get_mut(at)?.take());
+            let kept = earlier.get(&Arc::as_ptr(&place.site));
+            let kept = kept.and_then(|&at| views.get_mut(at)?.take());
             self.views
                 .push(kept.unwrap_or_else(|| place.site.view(now, wall)));
         }

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::histogram::Histogram;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Duration;
@@ -48,9 +49,11 @@ impl HostCounts {
             .host
             .iter()
             .map(|host| host.names.first().map(ToString::to_string).unwrap_or_default());
+        let before: HashMap<&str, &Arc<HostCounts>> =
+            before.iter().map(|counts| (&*counts.name, counts)).collect();
         std::iter::once(OTHERS.to_owned())
             .chain(names)
-            .map(|name| match before.iter().find(|counts| counts.name == name) {
+            .map(|name| match before.get(&*name) {
                 Some(counts) => Arc::clone(counts),
                 None => Arc::new(HostCounts::new(name)),
             })

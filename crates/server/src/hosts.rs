@@ -119,8 +119,10 @@ impl fmt::Display for MissingPage {
 pub(crate) struct Hosts {
     places: Vec<Place>,
     exact: HashMap<Box<[u8]>, usize>,
-    /// Suffixes of wildcard names, with their leading dot, longest first.
-    below: Vec<(Box<[u8]>, usize)>,
+    /// Suffixes of wildcard names, with their leading dot.
+    below: HashMap<Box<[u8]>, usize>,
+    /// Length of the longest of them.
+    below_max: usize,
 }
 
 impl Hosts {
@@ -166,17 +168,22 @@ impl Hosts {
             };
             places.push(Place { config, site });
         }
-        let (mut exact, mut below) = (HashMap::new(), Vec::new());
+        let (mut exact, mut below) = (HashMap::new(), HashMap::<Box<[u8]>, usize>::new());
         for (index, host) in config.host.iter().enumerate() {
             for name in &host.names {
                 match name.parts() {
                     (name, false) => drop(exact.insert(name.as_bytes().into(), index + 1)),
-                    (name, true) => below.push((format!(".{name}").into_bytes().into(), index + 1)),
+                    (name, true) => drop(below.insert(format!(".{name}").into_bytes().into(), index + 1)),
                 }
             }
         }
-        below.sort_unstable_by_key(|(name, _): &(Box<[u8]>, usize)| std::cmp::Reverse(name.len()));
-        Ok(Hosts { places, exact, below })
+        let below_max = below.keys().map(|name| name.len()).max().unwrap_or(0);
+        Ok(Hosts {
+            places,
+            exact,
+            below,
+            below_max,
+        })
     }
 
     /// Index of the site for a request to this authority.
@@ -200,8 +207,11 @@ impl Hosts {
         if let Some(&index) = self.exact.get(&*lower) {
             return index;
         }
-        let below = self.below.iter().find(|(end, _)| lower.ends_with(end));
-        below.map_or(0, |&(_, index)| index)
+        // The longest suffix first; those that are longer than all names are not looked up.
+        let first = lower.len().saturating_sub(self.below_max);
+        let mut dots = (first..lower.len()).filter(|&at| lower[at] == b'.');
+        let below = dots.find_map(|at| self.below.get(&lower[at..]));
+        below.copied().unwrap_or(0)
     }
 
     /// The site at this index.
@@ -315,6 +325,7 @@ pub(crate) fn without_port(authority: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn source() -> Source {
         Source::Embedded {
@@ -339,6 +350,9 @@ mod tests {
             ("www.example.org", 2),
             ("x.dev.example.org", 3),
             ("dev.example.org", 1),
+            (".example.org", 1),
+            ("a.b.c.d.e.f.g.dev.example.org", 3),
+            ("org", 0),
             ("notexample.org", 0),
             ("other.test", 0),
             ("[::1]:8080", 2),
@@ -350,6 +364,32 @@ mod tests {
             assert_eq!(hosts.index_of(Some(authority.as_bytes())), index, "{authority}");
         }
         assert_eq!(hosts.index_of(None), 0);
+    }
+
+    /// As many as there may be.
+    #[test]
+    fn each_of_many_hosts_is_found_and_kept() {
+        let hosts: Vec<String> = (0..1_000)
+            .map(|n| format!("[[host]]\nnames = ['h{n}.test', '*.h{n}.test']\n"))
+            .collect();
+        let config = Config::from_toml(&hosts.concat(), "w.toml").unwrap();
+        let before = Hosts::open(&config, &source(), &[], None).unwrap();
+        let after = Hosts::open(&config, &source(), &[], Some(&before)).unwrap();
+        for n in 0..1_000 {
+            for authority in [format!("h{n}.test"), format!("a.b.h{n}.test:80")] {
+                assert_eq!(after.index_of(Some(authority.as_bytes())), n + 1, "{authority}");
+            }
+        }
+        assert_eq!(after.index_of(Some(b"h1000.test")), 0);
+        let sites = |hosts: &Hosts| -> BTreeSet<*const Site> {
+            hosts
+                .places()
+                .iter()
+                .map(|place| Arc::as_ptr(&place.site))
+                .collect()
+        };
+        assert_eq!(sites(&before).len(), 1_001);
+        assert_eq!(sites(&before), sites(&after));
     }
 
     #[test]

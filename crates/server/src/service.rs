@@ -642,6 +642,11 @@ impl Server {
         state.hosts.missing_pages(&state.config, now, wall)
     }
 
+    /// Warnings of files with passwords: of weak hashes, and of users that a rule admits and its file does not have.
+    pub fn password_warnings(&self) -> Vec<String> {
+        self.hub.current().1.gates.password_warnings()
+    }
+
     /// The facts set by [`Server::set_about`].
     pub fn about(&self) -> About {
         self.hub

@@ -18,6 +18,8 @@ pub(super) struct Level {
     allow: Vec<String>,
     deny: Vec<String>,
     needs_user: bool,
+    /// Users of the file whom lines `Require user` admit.
+    named: Vec<String>,
     any: bool,
     is_said: bool,
     /// Whether there are lines `Require` or groups of them, and lines `Allow` or `Deny`.
@@ -210,13 +212,28 @@ impl Level {
                     ),
                 }
             }
-            ("require", ["user", ..]) => {
+            ("require", ["user", _, ..]) => {
                 self.is_said = true;
-                self.is_lost = true;
-                Fate::missing(
-                    "Weir admits every user of a file, so the result admits none here; make a file with these users, and write \
-                     `htpasswd`",
-                )
+                let names = &directive.args[1..];
+                let is_expression = names.iter().any(|name| name.contains("%{"));
+                match self.users {
+                    _ if is_expression => {
+                        self.is_lost = true;
+                        Fate::missing("Weir has no variables, so the result admits no client by this line")
+                    }
+                    Some(_) => {
+                        self.named.extend_from_slice(names);
+                        Fate::changed(
+                            "Weir answers 403 to the other users of the file; Apache asks them for another password",
+                        )
+                    }
+                    None => {
+                        self.is_lost = true;
+                        Fate::missing(
+                            "no `AuthUserFile` is named here, so the result admits no client by a password",
+                        )
+                    }
+                }
             }
             ("require", ["not", ..]) => {
                 self.is_said = true;
@@ -265,7 +282,7 @@ impl Level {
             // Read before the sections of the block.
             ("authname", _) => Fate::Carried,
             ("authuserfile", _) => Fate::changed(
-                "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
+                "Weir accepts bcrypt, SHA-256-crypt, SHA-512-crypt and `$apr1$`; it rejects other hashes and plain passwords at start",
             ),
             ("authbasicprovider", ["file"]) => Fate::Carried,
             ("authbasicprovider", words) if words.contains(&"file") => {
@@ -319,18 +336,24 @@ impl Level {
         if !self.allow.is_empty() {
             self.deny.retain(|network| network != "all");
         }
-        let is_known = self.needs_user && !self.is_foreign;
+        let needs_password = self.needs_user || !self.named.is_empty();
+        let is_known = needs_password && !self.is_foreign;
         let htpasswd = if is_known { self.users } else { None };
         // With `Satisfy any`, the password is enough.
         if self.any && htpasswd.is_some() && self.allow.is_empty() {
             self.deny.clear();
         }
         let is_lost =
-            self.is_lost && !self.is_granted || self.has_lost_allow && !self.allows_all || self.needs_user;
+            self.is_lost && !self.is_granted || self.has_lost_allow && !self.allows_all || needs_password;
         if is_lost && htpasswd.is_none() && self.allow.is_empty() {
             self.deny = vec!["all".to_owned()];
         }
         let htpasswd = htpasswd.filter(|_| !self.is_closed);
+        // Several lines `Require` are alternatives.
+        let users = match (&htpasswd, self.needs_user) {
+            (Some(_), false) => self.named,
+            _ => Vec::new(),
+        };
         if self.is_closed {
             self.allow.clear();
             self.deny = vec!["all".to_owned()];
@@ -360,6 +383,7 @@ impl Level {
                 status: None,
                 realm: htpasswd.as_ref().and(self.realm.clone()),
                 htpasswd: htpasswd.clone(),
+                users: users.clone(),
                 any,
                 auth: None,
                 is_filled: folder.filled.contains(path),

@@ -824,6 +824,48 @@ fn a_limit_on_get_is_one_on_files() {
 }
 
 #[test]
+fn users_of_a_file_are_all_or_named() {
+    let asked = |lines: &str| {
+        let found = apache(&format!(
+            "<Directory /srv/www/private>\nAuthType Basic\nAuthUserFile /u\n{lines}\n</Directory>"
+        ));
+        (decision(&found, "/private/a"), found)
+    };
+    let (one, found) = asked("Require user Ann bob\nRequire user \"eve x\"");
+    assert_eq!(
+        one, "htpasswd = \"/u\"; users = [\"Ann\", \"bob\", \"eve x\"]",
+        "{}",
+        found.toml
+    );
+    check_fates(&found, &[(7, "changed", "403"), (8, "changed", "403")]);
+    // Alternatives.
+    assert_eq!(
+        asked("Require user ann\nRequire valid-user").0,
+        "htpasswd = \"/u\""
+    );
+    let near = asked("Require user ann\nRequire ip 10.0.0.0/8").0;
+    assert!(
+        near.contains("10.0.0.0/8") && near.contains("users = [\"ann\"]") && near.contains("\"any\""),
+        "{near}"
+    );
+    for lines in [
+        "Require user %{env:NAME}",
+        "Require user",
+        "Require user ann\nAuthBasicProvider ldap",
+        "<RequireAll>\nRequire user ann\nRequire ip 10.0.0.0/8\n</RequireAll>",
+    ] {
+        assert_eq!(asked(lines).0, "deny = [\"all\"]", "{lines}");
+    }
+    let found = apache("<Directory /srv/www/private>\nAuthType Basic\nRequire user ann\n</Directory>");
+    assert_eq!(
+        decision(&found, "/private/a"),
+        "deny = [\"all\"]",
+        "{}",
+        found.toml
+    );
+}
+
+#[test]
 fn files_of_folders_that_may_limit_access_are_open() {
     let found = apache("<Directory /srv/www>\nAllowOverride All\nRequire all granted\n</Directory>");
     check_fates(&found, &[(5, "open", "`.htaccess`")]);

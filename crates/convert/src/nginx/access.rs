@@ -111,7 +111,7 @@ impl Access {
             "auth_basic_user_file" => {
                 self.file = Some(Source::At(arg.to_owned()));
                 Fate::changed(
-                    "Weir accepts bcrypt, SHA-256-crypt and SHA-512-crypt; it rejects `$apr1$`, MD5 and plain passwords at start",
+                    "Weir accepts bcrypt, SHA-256-crypt, SHA-512-crypt and `$apr1$`; it rejects other hashes and plain passwords at start",
                 )
             }
             "auth_request" if arg == "off" => {
@@ -234,6 +234,7 @@ impl Access {
             status: None,
             realm: htpasswd.as_ref().and(realm),
             htpasswd,
+            users: Vec::new(),
             any,
             auth: auth.map(|url| (url, Vec::new())),
             is_filled: false,

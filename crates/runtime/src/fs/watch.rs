@@ -85,7 +85,10 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// As [`POLL_INTERVAL`].
 const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 
-/// Minimum interval between log lines about an unreachable root.
+/// The topic of complaints about missing inotify instances.
+const INSTANCES: &[u8] = b"fs.inotify.max_user_instances";
+
+/// Minimum interval between log lines about an unreachable root, and about missing inotify instances.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Whether the root's path can be opened.
@@ -168,7 +171,14 @@ impl Watcher {
         let inotify = match events {
             Ok(fd) => fd,
             Err(errno) => {
-                tracing::warn!("inotify is not available ({errno}): changes on disk are found by polling");
+                // One line for all roots.
+                if complaints::may_tell(INSTANCES, clock::now(), TELL_INTERVAL) {
+                    tracing::warn!(
+                        "inotify is not available ({errno}): changes below `{}` and perhaps other roots are found by polling; \
+                         raise fs.inotify.max_user_instances, of which each root needs one in each process",
+                        root.path().display()
+                    );
+                }
                 None
             }
         };
@@ -342,7 +352,8 @@ impl Shared {
     }
 
     fn run(&self, on_change: &dyn Fn(Change)) {
-        let mut buf = vec![MaybeUninit::uninit(); 64 << 10];
+        let buffer = self.inotify.as_ref().map_or(0, |_| 64 << 10);
+        let mut buf = vec![MaybeUninit::uninit(); buffer];
         let (mut reach, mut looked) = (Reach::Reachable, None::<Instant>);
         loop {
             let polling = {

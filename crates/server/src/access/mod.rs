@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   request ─▶ paths that could answer it ─▶ first rule that covers each ─┬─ admitted ────▶ Open
-//!                                                                         ├─ network ─────▶ Refused (403)
+//!                                                                         ├─ network, user ▶ Refused (403)
 //!                                                                         ├─ certificate ─▶ Uncertified (403)
 //!                                                                         ├─ password ────▶ Challenge (401)
 //!                                                                         ├─ server ──────▶ Answered, Unanswered
@@ -13,6 +13,7 @@
 //! spelling or an index does not avoid a rule. This file knows neither sessions nor answers; [`users`] knows passwords, and
 //! [`authority`] asks other servers.
 
+mod apr1;
 mod authority;
 mod decisions;
 mod users;
@@ -32,7 +33,7 @@ use authority::{Authority, Desk, Question};
 pub(crate) use decisions::DecisionReport;
 use http_semantics::request::RequestHead;
 use http_semantics::status::Status;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +47,9 @@ const CHECKS_MAX: u32 = 32;
 
 /// The same for one address, so that one client cannot take all of them.
 const CHECKS_OF_ADDRESS_MAX: u32 = 8;
+
+/// Most unknown users that a warning names.
+const UNKNOWN_SHOWN_MAX: usize = 10;
 
 /// Suffixes of precompressed siblings.
 const SIBLINGS: [&[u8]; 3] = [b".br", b".zst", b".gz"];
@@ -102,7 +106,7 @@ struct Checks {
 pub(crate) enum Verdict {
     /// It is.
     Open(Admitted),
-    /// The client's network is not admitted; it gets this status.
+    /// The client's network is not admitted, or its user, whose password is right; it gets this status.
     Refused(Status),
     /// The client has shown no certificate that is admitted: 403.
     Uncertified,
@@ -310,6 +314,46 @@ impl Gates {
             .collect()
     }
 
+    /// Warnings of passwords that are quick to guess for those who have the file, one for each file; and of users that a rule
+    /// names and its file does not have.
+    pub(crate) fn password_warnings(&self) -> Vec<String> {
+        let mut files: BTreeMap<u32, (&Path, &Users)> = BTreeMap::new();
+        // Sites that inherit a rule would repeat its warning.
+        let mut unknown = BTreeSet::new();
+        for rule in self.sites.iter().flat_map(|gate| &gate.rules) {
+            let (Some((file, users)), Some(path)) = (&rule.users, &rule.access.htpasswd) else {
+                continue;
+            };
+            files.insert(*file, (path.as_path(), &**users));
+            let named = rule.access.users.iter().flatten();
+            let lacking = named.filter(|name| !users.has(name.as_bytes()));
+            let lacking: Vec<String> = lacking
+                .take(UNKNOWN_SHOWN_MAX)
+                .map(|name| format!("`{}`", name.escape_debug()))
+                .collect();
+            if !lacking.is_empty() {
+                unknown.insert(format!(
+                    "the access rule for `{}` admits users that `{}` does not have: {}; add them with `htpasswd -B`, or remove \
+                     them from `users`",
+                    rule.access.path,
+                    path.display(),
+                    lacking.join(", ")
+                ));
+            }
+        }
+        let weak = files.into_values().filter_map(|(path, users)| {
+            let (weak, all) = (users.count_weak(), users.count());
+            (weak > 0).then(|| {
+                format!(
+                    "`{}`: the passwords of {weak} of {all} users are hashed by MD5 (`$apr1$`), so those who get the file can \
+                     guess them quickly; set them again with `htpasswd -B`",
+                    path.display()
+                )
+            })
+        });
+        weak.chain(unknown).collect()
+    }
+
     /// Closes the idle connections to servers that are asked. Returns whether there were any.
     pub(crate) fn close_idle(&self) -> bool {
         self.pool.try_close_all()
@@ -422,6 +466,9 @@ impl Gates {
                         digest,
                         seat,
                     }));
+                }
+                if !access.admits_user(name) {
+                    return Verdict::Refused(Status::FORBIDDEN);
                 }
                 admitted.user = Some(name.clone());
             }

@@ -272,6 +272,38 @@ fn a_password_is_checked_once() {
 }
 
 #[test]
+fn a_rule_admits_the_users_that_it_names() {
+    for (users, found, unknown) in [
+        ("", "ann", ""),
+        ("users = 'ann'", "ann", ""),
+        ("users = ['bob', 'ann', 'eve']", "ann", ": `bob`, `eve`;"),
+        ("users = ['bob']", "403", ": `bob`;"),
+        ("users = ['Ann']", "403", ": `Ann`;"),
+    ] {
+        let world = world(&format!("[[access]]\npath = '/a'\nUSERS\n{users}"));
+        // The second time, the password is known.
+        for _ in 0..2 {
+            assert_eq!(word(&world, "/a", &[RIGHT], NEAR), found, "{users}");
+            // Without the right password, nobody learns which users are admitted.
+            assert_eq!(word(&world, "/a", &[WRONG], NEAR), "401", "{users}");
+            assert_eq!(word(&world, "/a", &[], NEAR), "401", "{users}");
+        }
+        let warnings = world.gates.password_warnings();
+        assert_eq!(warnings.len(), usize::from(!unknown.is_empty()), "{warnings:?}");
+        assert!(
+            warnings
+                .iter()
+                .all(|why| why.contains("`/a`") && why.contains(unknown)),
+            "{warnings:?}"
+        );
+    }
+    let world = world("[[access]]\nUSERS\nusers = 'bob'\nallow = '192.0.2.0/24'\nsatisfy = 'any'");
+    assert_eq!(word(&world, "/a", &[RIGHT], NEAR), "open");
+    assert_eq!(word(&world, "/a", &[RIGHT], FAR), "403");
+    assert_eq!(word(&world, "/a", &[WRONG], FAR), "401");
+}
+
+#[test]
 fn the_number_of_checks_is_bounded() {
     let world = world("[[access]]\npath = '/'\nUSERS");
     let check = |peer: &str| match ask(&world, "/", &[WRONG], peer, false) {

@@ -1,8 +1,9 @@
-//! Users and their hashed passwords, from a file that `htpasswd -B` or `mkpasswd` writes.
+//! Users and their hashed passwords, from a file that `htpasswd` or `mkpasswd` writes.
 //!
 //! Decides which hashes are accepted, and whether a password is that of a user. A user that does not exist costs as much
 //! time as one whose password is wrong: the password is compared with the hash of another user.
 
+use super::apr1::Apr1;
 use bcrypt::HashParts;
 use sha_crypt::{PasswordVerifier as _, ShaCrypt};
 use std::collections::HashMap;
@@ -37,6 +38,8 @@ enum Hash {
     Bcrypt(Box<str>),
     /// SHA-256-crypt or SHA-512-crypt.
     Sha(Box<str>),
+    /// Apache's MD5-crypt, which is weak.
+    Apr1(Apr1),
 }
 
 impl fmt::Debug for Users {
@@ -76,8 +79,8 @@ impl Users {
             let shown = name.escape_ascii();
             let Some(hash) = Hash::of(hash) else {
                 return Err(format!(
-                    "line {number}: the password of `{shown}` is not hashed by bcrypt (cost 4 to {COST_MAX}) or SHA-crypt \
-                     ({ROUNDS_MIN} to {ROUNDS_MAX} rounds); write it with `htpasswd -B`"
+                    "line {number}: the password of `{shown}` is not hashed by bcrypt (cost 4 to {COST_MAX}), SHA-crypt \
+                     ({ROUNDS_MIN} to {ROUNDS_MAX} rounds) or Apache's MD5 (`$apr1$`); write it with `htpasswd -B`"
                 ));
             };
             if by_name.insert(name.into(), hashes.len()).is_some() {
@@ -95,6 +98,20 @@ impl Users {
                 chance: RandomState::new(),
             }),
         }
+    }
+
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Number of users whose password is quick to guess for those who have the file.
+    pub(super) fn count_weak(&self) -> usize {
+        let is_weak = |hash: &&Hash| matches!(hash, Hash::Apr1(_));
+        self.hashes.iter().filter(is_weak).count()
     }
 
     /// Whether this is the password of this user. Takes milliseconds to seconds of CPU time.
@@ -117,6 +134,9 @@ impl Hash {
                 .any(|start| text.starts_with(start));
             let is_possible = (4..=COST_MAX).contains(&parts.get_cost());
             return (is_known && is_possible).then(|| Hash::Bcrypt(text.into()));
+        }
+        if let Some(hash) = Apr1::of(text) {
+            return Some(Hash::Apr1(hash));
         }
         let mut fields = text.strip_prefix('$')?.split('$');
         let length = match fields.next()? {
@@ -141,6 +161,7 @@ impl Hash {
         match self {
             Hash::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
             Hash::Sha(hash) => ShaCrypt::default().verify_password(password, &**hash).is_ok(),
+            Hash::Apr1(hash) => hash.matches(password),
         }
     }
 }
@@ -154,15 +175,21 @@ mod tests {
     const SHA512: &str =
         "$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77vwPZN.Pq.H91p5hVO1";
     const SHA256: &str = "$5$saltsalt$0IyaXrmV7.sGNS6tirgqHLqX/G.FBvgkYA.lpPdS5sA";
+    const APR1: &str = "$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0";
 
     #[test]
     fn passwords_are_compared_with_their_hashes() {
-        let text = format!("# users\n\nann:{BCRYPT}\r\nbob:{SHA512}\n  carol:{SHA256}\n");
+        let text = format!("# users\n\nann:{BCRYPT}\r\nbob:{SHA512}\n  carol:{SHA256}\nerin:{APR1}\r\n");
         let users = Users::of(text.as_bytes()).unwrap();
+        assert_eq!((users.count(), users.count_weak()), (4, 1));
+        assert!(users.has(b"erin") && !users.has(b"dave"));
         for (name, password, is_right) in [
             ("ann", "secret", true),
             ("bob", "secret", true),
             ("carol", "secret", true),
+            ("erin", "secret", true),
+            ("erin", "secret ", false),
+            ("erin", "", false),
             ("ann", "Secret", false),
             ("bob", "secret ", false),
             ("carol", "", false),
@@ -193,12 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn hashes_that_are_weak_or_too_slow_are_rejected() {
+    fn hashes_that_are_unknown_malformed_or_too_slow_are_rejected() {
         for hash in [
             "secret",
             "",
             "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
-            "$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00",
+            &APR1[..APR1.len() - 1],
+            &APR1.replace("saltsalt", "saltsalts"),
+            &APR1.replace("$apr1$", "$apr2$"),
             "rqXexS6ZhobKA",
             "$1$abc$xyz",
             &BCRYPT.replace("$05$", "$16$"),

@@ -29,6 +29,9 @@ const NETWORKS_MAX: usize = 10_000;
 /// Maximum number of names in `certificate`: that of the client is compared with each of them.
 const CERTIFICATES_MAX: usize = 1_000;
 
+/// Maximum number of names in `users`: that of the client is compared with each of them.
+const USERS_MAX: usize = 1_000;
+
 /// Maximum number of names in `copy`: the fields of a request are compared with each of them.
 const COPIES_MAX: usize = 32;
 
@@ -74,6 +77,9 @@ pub struct Access {
     pub certificate: ClientCertificate,
     /// File with users and their hashed passwords. `None`: no password is needed.
     pub htpasswd: Option<PathBuf>,
+    /// The users of this file who are admitted. `None`: all of them.
+    #[serde(default, deserialize_with = "users")]
+    pub users: Option<Vec<String>>,
     /// Name of the protected area, which browsers show (RFC 9110 section 11.5).
     pub realm: Option<String>,
     /// Server that decides about each request. `None`: none is asked.
@@ -110,6 +116,11 @@ fn auth_keepalive() -> u32 {
 /// As `keepalive-time` in `[[proxy]]`.
 fn auth_keepalive_time() -> Duration {
     Duration::from_secs(30)
+}
+
+fn users<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<String>>, D::Error> {
+    let wrong = "these are no names of users; write a list, as in [\"ann\", \"bob\"]";
+    values::one_or_several(d, wrong).map(Some)
 }
 
 fn auth<'de, D: Deserializer<'de>>(d: D) -> Result<Option<AuthUrl>, D::Error> {
@@ -343,6 +354,12 @@ impl Access {
         }
     }
 
+    /// Whether a user of the file with passwords is admitted.
+    pub(crate) fn admits_user(&self, name: &[u8]) -> bool {
+        let is_named = |names: &Vec<String>| names.iter().any(|known| known.as_bytes() == name);
+        self.users.as_ref().is_none_or(is_named)
+    }
+
     /// The status for clients whose network is not admitted.
     pub(crate) fn refusal(&self) -> Status {
         let said = REFUSALS.into_iter().find(|one| Some(one.as_u16()) == self.status);
@@ -406,6 +423,7 @@ impl Access {
                 "the rule for `{path}` has more than {NETWORKS_MAX} networks; summarize them"
             ));
         }
+        self.validate_users()?;
         if self.realm.is_some() && self.htpasswd.is_none() {
             return Err(format!(
                 "the rule for `{path}` has a realm and no passwords; set `htpasswd`, too"
@@ -428,6 +446,32 @@ impl Access {
 }
 
 impl Access {
+    /// Checks which users of the file are admitted. Whether it has them is checked when it is read.
+    fn validate_users(&self) -> Result<(), String> {
+        let path = &self.path;
+        let Some(users) = &self.users else {
+            return Ok(());
+        };
+        if self.htpasswd.is_none() {
+            return Err(format!(
+                "the rule for `{path}` has `users` and no passwords; set `htpasswd`, too"
+            ));
+        }
+        if users.is_empty() || users.iter().any(String::is_empty) {
+            return Err(format!(
+                "`users` of the rule for `{path}` has no name; write names of the file, or remove `users` to admit all users \
+                 of the file"
+            ));
+        }
+        if users.len() > USERS_MAX {
+            return Err(format!(
+                "`users` of the rule for `{path}` has more than {USERS_MAX} names; write a file with these users, and name it in \
+                 `htpasswd`"
+            ));
+        }
+        Ok(())
+    }
+
     /// Checks what is said of the server that is asked.
     fn validate_auth(&self) -> Result<(), String> {
         let path = &self.path;
@@ -653,6 +697,33 @@ mod tests {
     }
 
     #[test]
+    fn users_of_the_file_are_all_or_named() {
+        for (key, [ann, bob]) in [
+            ("", [true, true]),
+            ("users = 'ann'", [true, false]),
+            ("users = ['bob', 'ann']", [true, true]),
+            ("users = ['Ann', 'an', 'ann ']", [false, false]),
+        ] {
+            let rule = read(&format!("path = '/a'\nhtpasswd = 'h'\n{key}")).unwrap();
+            assert_eq!(rule.validate(), Ok(()));
+            let admits = |name: &str| rule.admits_user(name.as_bytes());
+            assert_eq!([admits("ann"), admits("bob")], [ann, bob], "{key}");
+        }
+        for text in ["users = 1", "users = [true]"] {
+            let why = read(text).unwrap_err();
+            assert!(why.contains("no names of users"), "{why}");
+        }
+        let rule = read("htpasswd = 'h'\nusers = 'ann'").unwrap();
+        for (count, is_valid) in [(USERS_MAX, true), (USERS_MAX + 1, false)] {
+            let rule = Access {
+                users: Some(vec!["ann".to_owned(); count]),
+                ..rule.clone()
+            };
+            assert_eq!(rule.validate().is_ok(), is_valid, "{count}");
+        }
+    }
+
+    #[test]
     fn a_refusal_has_the_status_of_the_rule() {
         for (said, status) in [
             ("", 403),
@@ -723,6 +794,9 @@ mod tests {
             ),
             ("path = '/a'\nhtpasswd = 'h'\nstatus = 404", "refuses no network"),
             ("path = '/a'\nallow = 'all'\nrealm = 'A'", "`htpasswd`"),
+            ("path = '/a'\nallow = 'all'\nusers = ['A']", "`htpasswd`"),
+            ("path = '/a'\nhtpasswd = 'h'\nusers = []", "has no name"),
+            ("path = '/a'\nhtpasswd = 'h'\nusers = ['']", "has no name"),
             ("path = '/a'\nhtpasswd = 'h'\nsatisfy = 'any'", "`allow`"),
             ("path = '/a'\nauth = 'http://a/'\nsatisfy = 'any'", "`allow`"),
             ("path = '/a'\nallow = 'all'\ncopy = ['A']", "asks no server"),

@@ -19,9 +19,9 @@ use serde::{Deserialize, Deserializer, de};
 use std::path::PathBuf;
 use units::Bytes;
 
-/// Maximum number of hosts: each needs an inotify instance, and systems allow few by default
-/// (`fs.inotify.max_user_instances`, 128).
-const HOSTS_MAX: usize = 100;
+/// Maximum number of hosts. Each has a cache, a thread that watches its root, and descriptors, in each process; and each turn
+/// of an event loop looks at the caches of all of them.
+const HOSTS_MAX: usize = 1_000;
 
 /// Smallest useful cache of a site.
 const CACHE_MIN: Bytes = Bytes::kib(64);
@@ -173,7 +173,10 @@ impl Config {
         if self.host.len() > HOSTS_MAX {
             return Err(ConfigError::invalid(
                 "host",
-                format!("more than {HOSTS_MAX} hosts; remove some"),
+                format!(
+                    "{} hosts are too many, and the limit is {HOSTS_MAX}; list the names of hosts that have equal settings in one",
+                    self.host.len()
+                ),
             ));
         }
         let mut names: Vec<&HostName> = self.host.iter().flat_map(|host| &host.names).collect();
@@ -220,7 +223,8 @@ impl Config {
             ..self.clone()
         };
         let hosts: Vec<Config> = self.host.iter().map(|host| host.over(&top)).collect();
-        let sites = [vec![top], hosts].concat();
+        let mut sites = vec![top];
+        sites.extend(hosts);
         mount::validate_sites(&sites)?;
         Ok(sites)
     }

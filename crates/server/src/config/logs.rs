@@ -1,8 +1,11 @@
-//! The access logs of a configuration: that of the top level, and those of hosts.
+//! The logs of a configuration: the access logs of the top level and of hosts, and that of the server's own messages.
 
 use super::host::Host;
 use super::{Config, ConfigError, LogFormat, LogTemplate};
+use core::fmt;
+use core::str::FromStr;
 use runtime::log_socket::LogSocket;
+use serde::{Deserialize, Deserializer, de};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of access logs: each has a descriptor, a thread, and up to 16 MiB of lines that its disk or reader does
@@ -18,6 +21,65 @@ pub struct AccessLog {
     pub is_json: bool,
     /// First name of the first host that has this log; `None`: the top level has it.
     pub host: Option<String>,
+}
+
+/// Where the server's own messages go in place of standard error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerLog {
+    /// To a log daemon.
+    Socket(LogSocket),
+    /// To the end of this file, which is created if it does not exist.
+    File(PathBuf),
+}
+
+impl ServerLog {
+    /// The log, if it is a file, a pipe or a device.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            ServerLog::Socket(_) => None,
+            ServerLog::File(path) => Some(path),
+        }
+    }
+
+    /// The log, if it is a socket.
+    pub fn socket(&self) -> Option<&LogSocket> {
+        match self {
+            ServerLog::Socket(socket) => Some(socket),
+            ServerLog::File(_) => None,
+        }
+    }
+}
+
+impl FromStr for ServerLog {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ServerLog, String> {
+        if matches!(text, "" | "-") {
+            return Err(format!(
+                "`{text}` is no place for messages of the server; name a file or a log daemon, as in /var/log/weir/server.log or \
+                 journald:, or leave `server-log` out for standard error"
+            ));
+        }
+        match LogSocket::is_meant(Path::new(text)) {
+            true => text.parse().map(ServerLog::Socket),
+            false => Ok(ServerLog::File(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for ServerLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerLog::Socket(socket) => write!(f, "{socket}"),
+            ServerLog::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerLog {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ServerLog, D::Error> {
+        String::deserialize(d)?.parse().map_err(de::Error::custom)
+    }
 }
 
 impl AccessLog {
@@ -90,10 +152,10 @@ impl Config {
         }
     }
 
-    /// Validates the access logs of all sites together.
+    /// Validates the logs of all sites together.
     ///
     /// # Errors
-    /// Too many logs, or a format of a host that has no log of its own.
+    /// Too many logs, a format of a host that has no log of its own, or one file for requests and messages.
     pub(super) fn validate_logs(&self) -> Result<(), ConfigError> {
         for host in &self.host {
             let key = match (&host.log_format, &host.log_template) {
@@ -110,7 +172,18 @@ impl Config {
                 ),
             ));
         }
-        let logs = self.access_logs().len();
+        let logs = self.access_logs();
+        let messages = self.server_log.as_ref().and_then(ServerLog::file);
+        if let Some(file) = messages.filter(|file| logs.iter().any(|log| log.target == *file)) {
+            return Err(ConfigError::invalid(
+                "server-log",
+                format!(
+                    "`{}` is also an access log; name a file of its own for the server's messages",
+                    file.display()
+                ),
+            ));
+        }
+        let logs = logs.len();
         if logs > LOGS_MAX {
             return Err(ConfigError::invalid(
                 "access-log",
@@ -148,4 +221,47 @@ impl Host {
 
 fn is_json(format: LogFormat, template: Option<&LogTemplate>) -> bool {
     template.map_or(format == LogFormat::Json, LogTemplate::is_json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_to_a_daemon_or_a_file() {
+        for (text, file) in [
+            ("journald:", None),
+            ("syslog:udp://192.0.2.1:514", None),
+            ("/var/log/weir/server.log", Some("/var/log/weir/server.log")),
+            ("server.log", Some("server.log")),
+            ("syslog", Some("syslog")),
+        ] {
+            let log: ServerLog = text.parse().unwrap();
+            assert_eq!(log.file(), file.map(Path::new), "{text}");
+            assert_eq!(log.socket().is_some(), file.is_none(), "{text}");
+        }
+        for (text, advice) in [
+            ("", "name a file"),
+            ("-", "standard error"),
+            ("syslog:tcp://a", "syslog:udp://"),
+        ] {
+            let why = text.parse::<ServerLog>().unwrap_err();
+            assert!(why.contains(advice), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn requests_and_messages_have_files_of_their_own() {
+        let check = |text: &str| Config::from_toml(text, "w.toml").map(drop);
+        let host = "[[host]]\nnames = ['a']\naccess-log = 'a.log'";
+        assert!(check(&format!("server-log = 'b.log'\naccess-log = 'c.log'\n{host}")).is_ok());
+        assert!(check("server-log = 'journald:'\naccess-log = 'journald:'").is_ok());
+        for text in [
+            "server-log = 'a.log'\naccess-log = 'a.log'",
+            &format!("server-log = 'a.log'\n{host}"),
+        ] {
+            let why = check(text).unwrap_err().to_string();
+            assert!(why.contains("`a.log` is also an access log"), "{why}");
+        }
+    }
 }

@@ -89,7 +89,7 @@ pub use limit::{Limit, RequestRate};
 pub use listener::{Listener, Tls, UnknownName};
 pub(crate) use log_template::Piece;
 pub use log_template::{LogTemplate, Variable};
-pub use logs::AccessLog;
+pub use logs::{AccessLog, ServerLog};
 pub use managed::{AcmeCa, AcmeChallenge, TlsSource, parse_domain};
 pub use mount::{Mount, MountFlag, MountPath};
 pub use own::{Own, SPA_FALLBACK};
@@ -332,8 +332,7 @@ pub struct Config {
     /// Access log file; `-` is standard output, and a [`LogSocket`] may be named. None: no log.
     pub access_log: Option<PathBuf>,
     /// Where the server's own messages go. None: to standard error.
-    #[serde(deserialize_with = "values::log_socket")]
-    pub server_log: Option<LogSocket>,
+    pub server_log: Option<ServerLog>,
     /// Format of the access log.
     pub log_format: LogFormat,
     /// Format of the access log that the operator wrote; used in place of `log_format`.
@@ -651,7 +650,7 @@ impl Config {
     pub fn log_sockets(&self) -> impl Iterator<Item = LogSocket> {
         let access = self.access_logs().into_iter();
         let access = access.filter_map(|log| log.socket().ok().flatten());
-        access.chain(self.server_log.clone())
+        access.chain(self.server_log.as_ref().and_then(|log| log.socket().cloned()))
     }
 
     /// Servers that requests need: those that they are passed to, and those that decide about them.

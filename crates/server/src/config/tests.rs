@@ -3,6 +3,22 @@
 use super::*;
 
 #[test]
+fn the_number_of_hosts_is_bounded() {
+    let of = |count: usize| {
+        let hosts: Vec<String> = (0..count)
+            .map(|n| format!("[[host]]\nnames = ['h{n}.test', '*.h{n}.test']\n"))
+            .collect();
+        Config::from_toml(&hosts.concat(), "w.toml")
+    };
+    assert_eq!(of(1_000).unwrap().sites().unwrap().len(), 1_001);
+    let why = of(1_001).unwrap_err().to_string();
+    assert!(
+        why.contains("1001 hosts are too many, and the limit is 1000"),
+        "{why}"
+    );
+}
+
+#[test]
 fn the_default_is_valid_and_equals_an_empty_file() {
     assert_eq!(Config::from_toml("", "weir.toml").unwrap(), Config::default());
     assert_eq!(Config::default().limits(), Limits::default());

@@ -4,7 +4,6 @@ use super::duration::{parse_duration, parse_duration_or_off};
 use core::fmt;
 use core::str::FromStr;
 use runtime::listen::Address;
-use runtime::log_socket::LogSocket;
 use runtime::shaping::Shaping;
 use runtime::strategy::Io;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -189,12 +188,6 @@ impl<'de> Deserialize<'de> for MemoryBound {
             .parse()
             .map_err(serde::de::Error::custom)
     }
-}
-
-/// A socket for the server's own messages.
-pub(super) fn log_socket<'de, D: Deserializer<'de>>(d: D) -> Result<Option<LogSocket>, D::Error> {
-    let text = String::deserialize(d)?;
-    text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
 units::words! {

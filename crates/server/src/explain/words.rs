@@ -68,7 +68,10 @@ fn admitted(covering: &[(usize, &Access)], question: &Question<'_>) -> String {
         let server = rule.auth.as_ref();
         let needed = [
             certificate.then(|| "a client certificate".to_owned()),
-            password.map(|file| format!("a password of `{}`", file.display())),
+            password.map(|file| match rule.users {
+                None => format!("a password of `{}`", file.display()),
+                Some(_) => format!("a password of one of `users` in `{}`", file.display()),
+            }),
             server.map(|url| format!("the consent of {url} (auth)")),
         ];
         for one in needed.into_iter().flatten() {

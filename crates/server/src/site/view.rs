@@ -114,7 +114,7 @@ impl View {
         View {
             hasher: shared.hasher.clone(),
             table: HashTable::new(),
-            touches: Vec::with_capacity(TOUCHES_MAX),
+            touches: Vec::new(),
             counters: ViewCounters::default(),
             used: false,
             scratch: Vec::new(),
@@ -272,6 +272,8 @@ impl View {
         self.used = true;
         if self.table.is_empty() {
             self.used_at = self.now;
+            // Not in `new`: there is a view of each site, and most may be unused.
+            self.touches.reserve_exact(TOUCHES_MAX - self.touches.len());
         }
         self.table
             .insert_unique(entry.hash, (entry.hash, entry), |(hash, _)| *hash)
@@ -330,6 +332,7 @@ impl View {
             hand_over(&self.shared, &mut self.touches, &mut self.counters, false);
             // A new table, so that the old one's memory is freed, too.
             self.table = HashTable::new();
+            self.touches.shrink_to_fit();
             return;
         }
         self.sweep(now);

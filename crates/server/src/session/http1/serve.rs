@@ -757,6 +757,9 @@ impl Http1 {
                     head,
                     exchange.known(),
                 );
+                // Also the right password of a user whom the rule does not admit.
+                let is_refused =
+                    matches!(admitted, Err(Verdict::Refused(_))) || exchange.known().is_refused();
                 if let Err(Verdict::Check(check)) = admitted {
                     // Another condition of the rules.
                     let work = guard::begin(cx, &mut exchange, head, check);
@@ -769,7 +772,7 @@ impl Http1 {
                     self.http.drain();
                 }
                 let (scope, desk) = cx.split();
-                let next = match exchange.known().is_refused() {
+                let next = match is_refused {
                     true => exchange.resume(scope, received.asked, entry),
                     // The check took too long, or the configuration has changed meanwhile.
                     false => exchange.refuse(scope, received.asked, Failure::BEHIND),
