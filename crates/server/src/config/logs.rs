@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn requests_and_messages_have_files_of_their_own() {
-        let check = |text: &str| Config::from_toml(text, "w.toml").map(drop);
+        let check =
+            |text: &str| Config::from_toml(text, "w.toml").and_then(|config| config.sites().map(drop));
         let host = "[[host]]\nnames = ['a']\naccess-log = 'a.log'";
         assert!(check(&format!("server-log = 'b.log'\naccess-log = 'c.log'\n{host}")).is_ok());
         assert!(check("server-log = 'journald:'\naccess-log = 'journald:'").is_ok());
