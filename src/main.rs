@@ -54,7 +54,6 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::run(&flags, &voice),
         Command::Ctl(flags) => ctl::run(&flags, &voice),
         Command::Health(flags) => health::run(&flags),
-        Command::Convert(flags) => convert::run(&flags, &voice),
         #[cfg(feature = "measure")]
         Command::Measure(what) => return measure(what, &voice),
         Command::Completions(flags) => manual::complete(&flags),
@@ -68,6 +67,7 @@ fn measure(what: Measure, voice: &Voice) -> ExitCode {
         // The only commands that may exit with another program's code.
         Measure::Link(flags) => return code(voice, link::run(&flags, voice)),
         Measure::Visit(flags) => return code(voice, visit::run(&flags, voice)),
+        Measure::Convert(flags) => convert::run(&flags, voice),
         Measure::Adapt { what } => adapt::run(&what, voice),
         Measure::Cache { what } => cache::run(&what, voice),
         Measure::Demo(flags) => tour::run(&flags, voice),

@@ -303,26 +303,51 @@ fn every_crate_takes_the_workspace_lints() {
 
 #[test]
 fn what_a_release_optimizes_less_a_package_optimizes() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
-    let manifest: toml::Table = manifest.parse().expect("TOML");
-    let levels = |profile: &str| -> BTreeMap<String, toml::Value> {
-        let packages = manifest["profile"][profile]["package"]
-            .as_table()
-            .expect("a table");
-        let level = |(name, of): (&String, &toml::Value)| Some((name.clone(), of.get("opt-level")?.clone()));
-        packages.iter().filter_map(level).collect()
-    };
     let package = levels("dist");
-    let less = levels("release")
-        .into_iter()
-        .filter(|(_, level)| level.as_integer().is_some_and(|level| level < 3));
-    let is_optimized = |level: &toml::Value| level.as_integer() == Some(3) || level.as_str() == Some("s");
+    let is_optimized = |level: &toml::Value| level.as_integer() == Some(3) || is_for_size(level);
     report(
-        less.filter(|(name, _)| !package.get(name).is_some_and(is_optimized))
+        levels("release")
+            .into_iter()
+            .filter(|(name, level)| {
+                level.as_integer().is_some_and(|level| level < 3) && !package.get(name).is_some_and(is_optimized)
+            })
             .map(|(name, level)| {
-                format!("`{name}` has opt-level {level} for a release: give it 3, or \"s\" if it runs rarely, in [profile.dist.package]")
+                format!(
+                    "`{name}` has opt-level {level} for a release: give it 3, or \"z\" if it runs rarely, in [profile.dist.package]"
+                )
             }),
     );
+}
+
+/// A profile inherits the levels of packages that have one in the profiles before it.
+#[test]
+fn the_small_program_is_built_for_size() {
+    let mut inherited = levels("release");
+    inherited.extend(levels("dist"));
+    inherited.extend(levels("small"));
+    report(
+        inherited
+            .into_iter()
+            .filter(|(_, level)| !is_for_size(level))
+            .map(|(name, level)| {
+                format!("`{name}` has opt-level {level}: give it \"s\" or \"z\" in [profile.small.package]")
+            }),
+    );
+}
+
+fn is_for_size(level: &toml::Value) -> bool {
+    matches!(level.as_str(), Some("s" | "z"))
+}
+
+/// The level of each package that a profile names; `"*"` is all others from elsewhere.
+fn levels(profile: &str) -> BTreeMap<String, toml::Value> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    let packages = manifest["profile"][profile]["package"]
+        .as_table()
+        .expect("a table");
+    let level = |(name, of): (&String, &toml::Value)| Some((name.clone(), of.get("opt-level")?.clone()));
+    packages.iter().filter_map(level).collect()
 }
 
 #[test]

@@ -57,7 +57,7 @@ use std::path::Path;
     not(feature = "measure"),
     command(
         about = "Serves files over HTTP, and reports its decisions and their reasons",
-        after_help = "This program was built to serve only. The feature `measure` adds load, fetch, link, trace and others."
+        after_help = "This program was built to serve only. The feature `measure` adds convert, load, fetch, link, trace and others."
     )
 )]
 pub(crate) struct Cli {
@@ -142,9 +142,6 @@ pub(crate) enum Command {
     /// Requests a URL once, and exits with 0 if the response says that the server is healthy
     Health(health::Flags),
 
-    /// Converts a configuration of nginx, Caddy or Apache, and lists what it could not carry over
-    Convert(convert::Flags),
-
     #[cfg(feature = "measure")]
     #[command(flatten)]
     Measure(Measure),
@@ -159,6 +156,9 @@ pub(crate) enum Command {
 /// The commands of the feature `measure`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Measure {
+    /// Converts a configuration of nginx, Caddy or Apache, and lists what it could not carry over
+    Convert(convert::Flags),
+
     /// Fetches a page and everything it embeds, as a browser would, and reports where the time went
     Fetch(Box<fetch::Flags>),
 
