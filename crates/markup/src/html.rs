@@ -48,7 +48,13 @@ impl Bounds {
 }
 
 /// Scans a page from a reader. After a read error, the references found so far stand.
-pub fn read(page: impl Read, bounds: Bounds, sink: &mut impl Sink) {
+pub fn read(mut page: impl Read, bounds: Bounds, sink: &mut impl Sink) {
+    read_all(&mut page, bounds, sink);
+}
+
+/// Not generic, and neither is [`Collector`]: a program has one copy of the tokenizer for all readers and sinks, and a
+/// second one if it uses [`Scan`]. Each is large.
+fn read_all(page: &mut dyn Read, bounds: Bounds, sink: &mut dyn Sink) {
     let mut place = Place::default();
     let never = Cell::new(0);
     let collector = Collector::new(bounds, &mut place, sink, &never);
@@ -106,7 +112,7 @@ impl Scan {
         }
     }
 
-    fn go_on(&mut self, sink: &mut impl Sink) {
+    fn go_on(&mut self, sink: &mut dyn Sink) {
         let at = Cell::new(0);
         let state = self.place.state.unwrap_or(State::Data);
         self.place.end = 0;
@@ -195,9 +201,9 @@ impl Reader for Counted<'_> {
 }
 
 /// Limits reads so that they fit the tokenizer's buffer.
-struct Chunks<R>(R);
+struct Chunks<'r>(&'r mut dyn Read);
 
-impl<R: Read> Read for Chunks<R> {
+impl Read for Chunks<'_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let most = buf.len().min(CHUNK);
         self.0.read(&mut buf[..most])
@@ -265,10 +271,12 @@ struct Attributes {
     has_own_mode: bool,
 }
 
-struct Collector<'p, S> {
+struct Collector<'p> {
     bounds: Bounds,
     place: &'p mut Place,
-    sink: &'p mut S,
+    sink: &'p mut dyn Sink,
+    /// The answer of [`Sink::is_full`] after the last call that may change it: the tokenizer asks in every step.
+    is_full: bool,
     at: &'p Cell<usize>,
     tag: Text,
     is_end: bool,
@@ -279,11 +287,12 @@ struct Collector<'p, S> {
     sheet: Text,
 }
 
-impl<'p, S: Sink> Collector<'p, S> {
-    fn new(bounds: Bounds, place: &'p mut Place, sink: &'p mut S, at: &'p Cell<usize>) -> Self {
+impl<'p> Collector<'p> {
+    fn new(bounds: Bounds, place: &'p mut Place, sink: &'p mut dyn Sink, at: &'p Cell<usize>) -> Self {
         Collector {
             bounds,
             place,
+            is_full: sink.is_full(),
             sink,
             at,
             tag: Text::default(),
@@ -418,7 +427,7 @@ impl<'p, S: Sink> Collector<'p, S> {
         match self.tag.get() {
             b"base" if !self.place.is_based && !all.href.get().is_empty() => {
                 self.place.is_based = true;
-                self.sink.base(all.href.get());
+                self.report(|sink| sink.base(all.href.get()));
             }
             b"img" => {
                 let loading = as_in(lazy);
@@ -489,14 +498,19 @@ impl<'p, S: Sink> Collector<'p, S> {
             b"body" | b"table" | b"tr" | b"td" | b"th" => self.add(Kind::Image, source, plain),
             _ => {}
         }
-        if !all.style.get().is_empty() && self.sink.wants_styles() && !self.sink.is_full() {
-            self.sink.style_attribute(all.style.get());
+        if !all.style.get().is_empty() && self.sink.wants_styles() && !self.is_full {
+            self.report(|sink| sink.style_attribute(all.style.get()));
         }
     }
 
+    fn report(&mut self, call: impl FnOnce(&mut dyn Sink)) {
+        call(self.sink);
+        self.is_full = self.sink.is_full();
+    }
+
     fn add(&mut self, kind: Kind, reference: &[u8], loading: Loading) {
-        if !reference.is_empty() && !self.sink.is_full() {
-            self.sink.embed(kind, reference, loading);
+        if !reference.is_empty() && !self.is_full {
+            self.report(|sink| sink.embed(kind, reference, loading));
             let is_shown = kind == Kind::Image && loading.timing != Timing::Preload;
             if is_shown && self.place.position == Position::Body {
                 self.place.position = Position::AfterImage;
@@ -505,14 +519,14 @@ impl<'p, S: Sink> Collector<'p, S> {
     }
 
     fn add_document(&mut self, page: &[u8]) {
-        if self.sink.wants_documents() && !self.sink.is_full() {
-            self.sink.document(page);
+        if self.sink.wants_documents() && !self.is_full {
+            self.report(|sink| sink.document(page));
         }
     }
 
     /// Adds each URL of a `srcset` (WHATWG HTML section 4.8.4.2), of which a client fetches one.
     fn add_list(&mut self, mut list: &[u8], loading: Loading) {
-        while !self.sink.is_full() {
+        while !self.is_full {
             let start = list
                 .iter()
                 .position(|b| !b.is_ascii_whitespace() && *b != b',')
@@ -725,11 +739,11 @@ fn matches_type(wanted: &[u8], kind: &[u8]) -> bool {
     kind.is_empty() || kind.eq_ignore_ascii_case(wanted)
 }
 
-impl<S: Sink> Emitter for Collector<'_, S> {
+impl Emitter for Collector<'_> {
     type Token = ();
 
     fn pop_token(&mut self) -> Option<()> {
-        self.sink.is_full().then_some(())
+        self.is_full.then_some(())
     }
 
     fn set_last_start_tag(&mut self, name: Option<&[u8]>) {
@@ -770,9 +784,10 @@ impl<S: Sink> Emitter for Collector<'_, S> {
     fn emit_current_tag(&mut self) -> Option<State> {
         self.end_attribute();
         let state = if self.is_end {
-            let is_heard = self.place.templates == 0 && !self.place.is_elsewhere && !self.sink.is_full();
+            let is_heard = self.place.templates == 0 && !self.place.is_elsewhere && !self.is_full;
             if self.tag.is(b"style") && !self.sheet.get().is_empty() && is_heard {
                 self.sink.style(self.sheet.get());
+                self.is_full = self.sink.is_full();
             } else if self.tag.is(b"head") {
                 self.place.position = self.place.position.max(Position::Body);
             } else if self.tag.is(b"svg") {
