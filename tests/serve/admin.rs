@@ -119,6 +119,15 @@ fn a_token_is_needed(strategy: Strategy) {
     );
 }
 
+/// A server that accepts one connection after the other learns late that earlier ones were closed.
+fn who_comes_again_and_again_is_served(strategy: Strategy) {
+    let (_tree, server) = launch(strategy, "token-file = 'token'");
+    let admin = address(&server, 1);
+    for _ in 0..1_000 {
+        assert_eq!(ask(admin, "/metrics", "").status, 401);
+    }
+}
+
 fn a_certificate_is_needed(strategy: Strategy) {
     let mut pairs = Pairs::new();
     pairs.add("a", &["a.test"]);
@@ -157,7 +166,8 @@ fn a_certificate_is_needed(strategy: Strategy) {
 }
 
 on_strategy!(
-    loops, LOOPS: figures_are_at_the_admin_address_only, a_token_is_needed, a_certificate_is_needed
+    loops, LOOPS: figures_are_at_the_admin_address_only, a_token_is_needed, a_certificate_is_needed,
+    who_comes_again_and_again_is_served
 );
 on_strategy!(
     loops_uring, LOOPS_URING: figures_are_at_the_admin_address_only, a_token_is_needed, a_certificate_is_needed

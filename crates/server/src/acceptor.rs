@@ -65,6 +65,14 @@ impl Service for Server {
         self.hub.current().1.gates.close_idle()
     }
 
+    fn accepts_per_turn(&self, _listener: u8) -> u32 {
+        let most = self.hub.accepts_max.load(Ordering::Relaxed);
+        match self.is_admin {
+            true => most.min(ADMIN_PER_ADDRESS_MAX / 2),
+            false => most,
+        }
+    }
+
     fn dialing(&self) -> Option<Dialing> {
         // The rule of each connection bounds the time to open it.
         let takes_commands = || self.hub.current().1.admin.control.is_some();

@@ -5,6 +5,9 @@
 
 use units::{Bytes, Duration, Instant};
 
+/// Most connections accepted in a turn, however many an address may have.
+const ACCEPTS_PER_TURN: u32 = 64;
+
 /// Limits of a server. Counts are inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -108,6 +111,13 @@ impl Limits {
     pub fn per_address(&self) -> u32 {
         self.connections_per_address
             .unwrap_or_else(|| Limits::share_of_address(self.connections))
+    }
+
+    /// Connections accepted in a turn. A client that opens one connection after the other may have closed all that were accepted
+    /// in this turn and the one before, and the server learns that only between turns: together they must not reach the
+    /// limit of an address.
+    pub fn accepts_per_turn(&self) -> u32 {
+        (self.per_address() / 2).clamp(1, ACCEPTS_PER_TURN)
     }
 
     /// TLS handshakes under way above which time is short.

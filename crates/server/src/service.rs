@@ -356,6 +356,8 @@ pub(crate) struct Hub {
     purges: Purges,
     /// Connection limit of the state in force, for accepting threads.
     pub(crate) connections_max: AtomicU32,
+    /// See [`Limits::accepts_per_turn`], of the state in force.
+    pub(crate) accepts_max: AtomicU32,
     pub(crate) paces: Paces,
     /// Ids of requests.
     pub(crate) ids: Ids,
@@ -447,6 +449,7 @@ impl Server {
             is_admin: false,
             hub: Arc::new(Hub {
                 connections_max: AtomicU32::new(state.config.max_connections),
+                accepts_max: AtomicU32::new(state.limits.accepts_per_turn()),
                 state: Mutex::new(Arc::new(state)),
                 own,
                 generation: AtomicU64::new(0),
@@ -498,6 +501,9 @@ impl Server {
         self.hub
             .connections_max
             .store(state.limits.connections, Ordering::Relaxed);
+        self.hub
+            .accepts_max
+            .store(state.limits.accepts_per_turn(), Ordering::Relaxed);
         *current = state;
         self.hub.generation.fetch_add(1, Ordering::Relaxed);
         Ok(())
