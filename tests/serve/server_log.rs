@@ -133,4 +133,28 @@ fn a_file_that_cannot_be_written_ends_the_start() {
     assert!(!tree.join("logs/server.log").exists());
 }
 
+/// By a link, which no comparison of names finds.
+#[test]
+fn messages_and_requests_do_not_share_a_file() {
+    let tree = tree();
+    tree.write("logs/server.log", "");
+    tree.link("logs/soft.log", "server.log");
+    std::fs::hard_link(tree.join("logs/server.log"), tree.join("logs/hard.log")).expect("a link");
+    let place = |name: &str| tree.join(name).display().to_string();
+    for log in ["logs/soft.log", "logs/hard.log"] {
+        for check in [&[][..], &["--check"]] {
+            let (code, said) = Launch::bare()
+                .root(&tree.join("site"))
+                .args(["--server-log", &place("logs/server.log")])
+                .args(["--access-log", &place(log)])
+                .args(check)
+                .fail();
+            assert_eq!(code, 2, "{log} {check:?}: {said}");
+            for name in ["logs/server.log`", log, "are one file"] {
+                assert!(said.contains(name), "{log} {check:?}: {said}");
+            }
+        }
+    }
+}
+
 where_connections_share_a_process!(messages_go_to_a_file);
