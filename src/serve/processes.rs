@@ -619,7 +619,8 @@ impl Founder<'_> {
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
         self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop))?;
         self.prefork.ask(Signal::ReopenLogs);
-        messages.unwrap_or(Ok(()))
+        let outcome = messages.unwrap_or(Ok(()));
+        outcome.map_err(|failure| failure.with(|text| self.rights.hint(text)))
     }
 
     /// Starts a reload of all members; reports a failure to the log and the service manager.

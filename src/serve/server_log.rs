@@ -70,7 +70,8 @@ pub(super) fn reopen(config: &Config) -> Option<Result<(), Failure>> {
     let file = config.server_log.as_ref()?.file()?;
     let outcome = diagnostics::reopen().map_err(|error| {
         Failure::System(format!(
-            "cannot reopen the server log `{}`: {error}; messages go to standard error until it can be opened",
+            "cannot reopen the server log `{}`: {error}; its folder must exist and be writable; messages go to standard error until \
+             it can be opened",
             file.display()
         ))
     });
