@@ -151,6 +151,7 @@ fn serve(
     let program = Program::of_this_process();
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &groups);
+    shares.refuse()?;
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
     let managed = Managed::open(&config, flags)?;

@@ -99,6 +99,7 @@ pub(super) fn run(
     let choice = &group.choice;
     let groups = std::slice::from_ref(group);
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, groups);
+    shares.refuse()?;
     let common_len = Among::len_for(match choice.concurrency {
         Concurrency::Processes => 1,
         _ => ADDRESSES,
@@ -640,6 +641,7 @@ impl Founder<'_> {
         let mut next = configuration_again(self.flags)?;
         choose_all(&next, machine::usable_cores())?;
         let shares = Shares::of(self.shares.total, &next, std::slice::from_ref(self.group));
+        shares.refuse()?;
         fit(&mut next, &shares);
         self.rights.refuse_new(&next, &self.config, self.flags)?;
         self.check_apart(&next)?;
