@@ -10,6 +10,7 @@ use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
 use runtime::fs::VersionFolder;
+use runtime::machine;
 use runtime::process::inherit::Secret;
 use runtime::process::privilege;
 use server::config::{Config, Mount, ServerLog};
@@ -23,6 +24,8 @@ use std::path::Path;
 /// # Errors
 /// The first error that would end a start; and a configured page that does not exist, of which a start only warns.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    // As a start does.
+    machine::raise_descriptor_limit();
     let root = config.root.clone();
     let versions = config.versions.clone();
     let replay = config.replay.clone();
