@@ -60,6 +60,11 @@ impl FromStr for ServerLog {
                  journald:, or leave `server-log` out for standard error"
             ));
         }
+        if matches!(text, "journald" | "syslog") {
+            return Err(format!(
+                "`{text}` has no colon; did you mean `{text}:`? A file of this name is `./{text}`"
+            ));
+        }
         match LogSocket::is_meant(Path::new(text)) {
             true => text.parse().map(ServerLog::Socket),
             false => Ok(ServerLog::File(text.into())),
@@ -257,7 +262,7 @@ mod tests {
             ("syslog:udp://192.0.2.1:514", None),
             ("/var/log/weir/server.log", Some("/var/log/weir/server.log")),
             ("server.log", Some("server.log")),
-            ("syslog", Some("syslog")),
+            ("./syslog", Some("./syslog")),
         ] {
             let log: ServerLog = text.parse().unwrap();
             assert_eq!(log.file(), file.map(Path::new), "{text}");
@@ -266,6 +271,8 @@ mod tests {
         for (text, advice) in [
             ("", "name a file"),
             ("-", "standard error"),
+            ("journald", "did you mean `journald:`?"),
+            ("syslog", "did you mean `syslog:`?"),
             ("syslog:tcp://a", "syslog:udp://"),
         ] {
             let why = text.parse::<ServerLog>().unwrap_err();
