@@ -618,9 +618,11 @@ impl Founder<'_> {
         }
         let config = self.config.clone();
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
-        self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop))?;
-        self.prefork.ask(Signal::ReopenLogs);
-        let outcome = messages.unwrap_or(Ok(()));
+        let tried = self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop));
+        if tried.is_ok() {
+            self.prefork.ask(Signal::ReopenLogs);
+        }
+        let outcome = tried.and(messages.unwrap_or(Ok(())));
         outcome.map_err(|failure| failure.with(|text| self.rights.hint(text)))
     }
 
