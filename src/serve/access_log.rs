@@ -1,6 +1,7 @@
 //! The configured access logs: connects `server`'s log sink to files of `runtime::logfile`. Decides which files are open;
 //! the server decides the lines.
 
+use super::server_log;
 use crate::failure::Failure;
 use runtime::log_socket::{Add, Fields};
 use runtime::logfile::{LogFile, Rotation, Target};
@@ -19,12 +20,17 @@ impl AccessLogs {
     /// Opens the logs of a configuration. Keeps those of `running` that go to the same place in the same way.
     ///
     /// # Errors
-    /// `System`, naming the file, and the host whose log it is.
+    /// `System`, naming the file, and the host whose log it is; `Usage` for the file of the server's messages.
     pub(crate) fn open(config: &Config, running: &AccessLogs) -> Result<AccessLogs, Failure> {
         let rotation = rotation(config);
         let logs = config.access_logs();
         let logs = logs.iter().map(|log| AccessLog::open(log, rotation, running));
-        logs.collect::<Result<_, _>>().map(AccessLogs)
+        let logs = AccessLogs(logs.collect::<Result<_, Failure>>()?);
+        // Both exist now.
+        match server_log::conflict(config) {
+            Some(why) => Err(Failure::Usage(format!("server-log: {why}"))),
+            None => Ok(logs),
+        }
     }
 
     /// The sink for a server; `None` without a log.

@@ -3,13 +3,14 @@
 
 use super::access_log::AccessLogs;
 use super::tls::Tls;
-use super::{choices, control_rights, open, qlog, rights};
+use super::{choices, control_rights, open, qlog, rights, server_log};
 use crate::cli::serve::Flags;
 use crate::failure::Failure;
 use crate::output;
 use crate::voice::Voice;
 use runtime::clock;
 use runtime::fs::VersionFolder;
+use runtime::machine;
 use runtime::process::inherit::Secret;
 use runtime::process::privilege;
 use server::config::{Config, Mount, ServerLog};
@@ -23,6 +24,8 @@ use std::path::Path;
 /// # Errors
 /// The first error that would end a start; and a configured page that does not exist, of which a start only warns.
 pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Failure> {
+    // As a start does.
+    machine::raise_descriptor_limit();
     let root = config.root.clone();
     let versions = config.versions.clone();
     let replay = config.replay.clone();
@@ -48,9 +51,9 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     let logs = config.access_logs();
     let sockets = logs.iter().filter_map(|log| log.socket().ok().flatten());
     let sockets = sockets.map(|socket| ("access-log", socket));
-    let server_log = config.server_log.as_ref().and_then(ServerLog::socket);
-    let server_log = server_log.map(|socket| ("server-log", socket.clone()));
-    for (key, socket) in sockets.chain(server_log) {
+    let daemon = config.server_log.as_ref().and_then(ServerLog::socket);
+    let daemon = daemon.map(|socket| ("server-log", socket.clone()));
+    for (key, socket) in sockets.chain(daemon) {
         if let Err(error) = socket.probe() {
             let why = format!("`{socket}` cannot be used: {error}; start the log daemon");
             return Err(flags.blame(key, why));
@@ -66,6 +69,9 @@ pub(super) fn run(config: Config, flags: &Flags, voice: &Voice) -> Result<(), Fa
     }
     let messages = config.server_log.as_ref().and_then(ServerLog::file);
     if let Some(why) = messages.and_then(cannot_be_written) {
+        return Err(flags.blame("server-log", why));
+    }
+    if let Some(why) = server_log::conflict(&config) {
         return Err(flags.blame("server-log", why));
     }
     if let Some(why) = choices::all(&config).find_map(cannot_be_written) {

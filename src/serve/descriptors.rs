@@ -3,6 +3,7 @@
 
 use super::datagrams;
 use super::strategy::Group;
+use crate::failure::Failure;
 use server::config::{Config, Host, Http3, Listener};
 
 /// Descriptors for standard streams, signals (a pair for each of five), the root, a log of requests and one of messages, and the
@@ -22,6 +23,9 @@ const PER_UDP_THREAD: u64 = 4;
 /// Cached open files get at most `1 / FILES_SHARE` of the descriptors.
 const FILES_SHARE: u64 = 8;
 
+/// Hosts and mounts leave at least this many connections to each process, or the server does not start.
+const CONNECTIONS_MIN: u64 = 64;
+
 /// Limits on the descriptors of each use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
@@ -33,6 +37,10 @@ pub(crate) struct Shares {
     pub(crate) processes: u64,
     /// Files that the cache may keep open.
     pub(crate) files: u32,
+    /// Descriptors of one process for the roots of hosts and mounts.
+    pub(crate) roots: u64,
+    /// Descriptors of one process for all but connections and cached files.
+    pub(crate) own: u64,
 }
 
 impl Shares {
@@ -64,7 +72,26 @@ impl Shares {
             connections: total.saturating_sub(files + own).max(1),
             processes,
             files: u32::try_from(files).unwrap_or(u32::MAX),
+            roots,
+            own,
         }
+    }
+
+    /// Refuses hosts and mounts that leave too few descriptors to connections.
+    ///
+    /// # Errors
+    /// `System`, with the limit that suffices.
+    pub(crate) fn refuse(&self) -> Result<(), Failure> {
+        if self.roots == 0 || self.connections >= CONNECTIONS_MIN {
+            return Ok(());
+        }
+        let Shares { total, roots, .. } = self;
+        // Cached files may take their fraction of the limit.
+        let enough = (self.own + CONNECTIONS_MIN) * FILES_SHARE / (FILES_SHARE - 1) + 1;
+        Err(Failure::System(format!(
+            "the descriptor limit of {total} is too low: roots of hosts and mounts need {roots} descriptors, which leaves fewer than \
+             {CONNECTIONS_MIN} connections; raise `ulimit -n` (LimitNOFILE= of a unit) to {enough} or more"
+        )))
     }
 
     /// Connections for which the descriptors of all processes suffice.
@@ -127,6 +154,26 @@ mod tests {
         // The host inherits the mount, or has none.
         assert_eq!(of("") - of(&format!("{mount}{host}")), 3 * PER_ROOT);
         assert_eq!(of("") - of(&format!("{mount}{host}mount = []\n")), 2 * PER_ROOT);
+    }
+
+    #[test]
+    fn hosts_and_mounts_leave_descriptors_to_connections() {
+        let mount = "[[mount]]\npath = '/m/'\nroot = 'm'\n";
+        let config = Config::from_toml(mount, "w.toml").expect("valid");
+        let groups = choose_all(&config, 2).expect("a valid configuration");
+        let of = |total| Shares::of(total, &config, &groups).refuse();
+        let Err(Failure::System(why)) = of(100) else {
+            panic!("100 descriptors suffice");
+        };
+        let wanted = "limit of 100 is too low: roots of hosts and mounts need 3 descriptors";
+        assert!(why.contains(wanted), "{why}");
+        let (_, rest) = why.rsplit_once(" to ").expect("a number");
+        let (enough, _) = rest.split_once(' ').expect("a number");
+        let enough: u64 = enough.parse().expect("a number");
+        assert!(of(enough).is_ok() && of(enough - 4).is_err(), "{why}");
+        // Without hosts and mounts, few descriptors are enough for a small site.
+        let config = Config::default();
+        assert!(Shares::of(64, &config, &groups).refuse().is_ok());
     }
 
     #[test]

@@ -102,11 +102,17 @@ impl Asked {
                  https://example.org/ from 192.0.2.1\""
             )
         };
+        let no_address = |peer: &str| {
+            format!(
+                "`{peer}` is not an IP address; write one, or `unix` for a client of a Unix socket, as in \"GET /old/page from \
+                 192.0.2.1\""
+            )
+        };
         let words: Vec<&str> = text.split_whitespace().collect();
         let (method, target, peer) = match words[..] {
             [method, target] => (method, target, IpAddr::V4(Ipv4Addr::LOCALHOST)),
             [method, target, "from", "unix"] => (method, target, UNIX_PEER.ip()),
-            [method, target, "from", peer] => (method, target, peer.parse().map_err(|_| wrong())?),
+            [method, target, "from", peer] => (method, target, peer.parse().map_err(|_| no_address(peer))?),
             _ => return Err(wrong()),
         };
         let (host, target, is_secured) = if target.starts_with('/') {
@@ -176,12 +182,15 @@ mod tests {
             "/old/page",
             "GET old/page",
             "GET ftp://a.test/",
-            "GET / from here",
             "GET / 192.0.2.1",
             "GET / from ::1 now",
         ] {
             let why = Asked::read(text).expect_err("no request");
             assert!(why.contains("as in \"GET /old/page\""), "{why}");
+        }
+        for address in ["here", "1.2.3"] {
+            let why = Asked::read(&format!("GET / from {address}")).expect_err("no address");
+            assert!(why.contains(&format!("`{address}` is not an IP address")), "{why}");
         }
     }
 }

@@ -151,6 +151,7 @@ fn serve(
     let program = Program::of_this_process();
     let mut signals = Signals::take_over().map_err(|error| refused("signal handlers", &error))?;
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, &groups);
+    shares.refuse()?;
     fit(&mut config, &shares);
     let listeners = sockets::open(&config, &groups, &mut given)?;
     let managed = Managed::open(&config, flags)?;
@@ -400,6 +401,14 @@ fn announce(started: &Started<'_>, voice: &Voice) {
 
 fn unservable(error: &OpenError, flags: &Flags) -> Failure {
     match error {
+        // No root is at fault.
+        OpenError::Root(_, runtime::fs::OpenError::TooManyOpen)
+        | OpenError::Mount {
+            cause: runtime::fs::OpenError::TooManyOpen,
+            ..
+        } => Failure::System(format!(
+            "{error}; each root of a host or a mount needs three descriptors"
+        )),
         OpenError::Root(root, _) if root.is_file() => flags.blame_root(format!(
             "cannot serve `{}`: it is a file; name the directory that contains it",
             root.display()

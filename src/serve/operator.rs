@@ -278,11 +278,12 @@ impl Operator<'_> {
     /// # Errors
     /// `Usage` if there is none; `System` with the first that cannot be opened, and why.
     fn reopen_logs(&self) -> Result<(), Failure> {
-        match server_log::reopen(&self.server.config()) {
+        let outcome = match server_log::reopen(&self.server.config()) {
             Some(reopened) if self.logs.is_empty() => reopened,
             Some(reopened) => self.logs.reopen().and(reopened),
             None => self.logs.reopen(),
-        }
+        };
+        outcome.map_err(|failure| failure.with(|text| self.rights.hint(text)))
     }
 
     pub(super) fn member(&self) -> Option<&Member> {

@@ -99,6 +99,7 @@ pub(super) fn run(
     let choice = &group.choice;
     let groups = std::slice::from_ref(group);
     let shares = Shares::of(machine::raise_descriptor_limit(), &config, groups);
+    shares.refuse()?;
     let common_len = Among::len_for(match choice.concurrency {
         Concurrency::Processes => 1,
         _ => ADDRESSES,
@@ -617,9 +618,12 @@ impl Founder<'_> {
         }
         let config = self.config.clone();
         // Each member reopens it for itself; a separate process tries first, so that failure is reported once.
-        self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop))?;
-        self.prefork.ask(Signal::ReopenLogs);
-        messages.unwrap_or(Ok(()))
+        let tried = self.apart(|| AccessLogs::open(&config, &AccessLogs::default()).map(drop));
+        if tried.is_ok() {
+            self.prefork.ask(Signal::ReopenLogs);
+        }
+        let outcome = tried.and(messages.unwrap_or(Ok(())));
+        outcome.map_err(|failure| failure.with(|text| self.rights.hint(text)))
     }
 
     /// Starts a reload of all members; reports a failure to the log and the service manager.
@@ -639,6 +643,7 @@ impl Founder<'_> {
         let mut next = configuration_again(self.flags)?;
         choose_all(&next, machine::usable_cores())?;
         let shares = Shares::of(self.shares.total, &next, std::slice::from_ref(self.group));
+        shares.refuse()?;
         fit(&mut next, &shares);
         self.rights.refuse_new(&next, &self.config, self.flags)?;
         self.check_apart(&next)?;

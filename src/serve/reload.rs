@@ -46,6 +46,7 @@ impl Operator<'_> {
             None => choose_all(&next, machine::usable_cores())?,
         };
         let shares = Shares::of(self.descriptors, &next, &groups);
+        shares.refuse()?;
         fit(&mut next, &shares);
         let running = self.server.config();
         let waiting = next.needs_restart(&running);

@@ -5,6 +5,8 @@ use crate::failure::Failure;
 use runtime::diagnostics;
 use server::config::{Config, ServerLog};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Sends messages to the log daemon that the configuration names, if it names one.
 ///
@@ -42,12 +44,34 @@ pub(super) fn open(config: &Config) -> Result<(), Failure> {
     })
 }
 
+/// Why the file of messages cannot stay: it is also an access log, by another name. Compares those that exist.
+pub(super) fn conflict(config: &Config) -> Option<String> {
+    let file = config.server_log.as_ref().and_then(ServerLog::file)?;
+    let messages = identity(file)?;
+    let logs = config.access_logs();
+    let log = logs
+        .iter()
+        .find(|log| log.file().and_then(identity) == Some(messages))?;
+    Some(format!(
+        "`{}` and {} are one file; name a file of its own for the server's messages",
+        file.display(),
+        log.name()
+    ))
+}
+
+/// Device and inode of a regular file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = path.metadata().ok()?;
+    meta.is_file().then(|| (meta.dev(), meta.ino()))
+}
+
 /// Opens the file again by its name. `None`: messages go to no file.
 pub(super) fn reopen(config: &Config) -> Option<Result<(), Failure>> {
     let file = config.server_log.as_ref()?.file()?;
     let outcome = diagnostics::reopen().map_err(|error| {
         Failure::System(format!(
-            "cannot reopen the server log `{}`: {error}; messages go to standard error until it can be opened",
+            "cannot reopen the server log `{}`: {error}; its folder must exist and be writable; messages go to standard error until \
+             it can be opened",
             file.display()
         ))
     });

@@ -489,6 +489,43 @@ fn a_pipeline_that_is_not_read_costs_little(strategy: Strategy) {
     assert_eq!(server.connect().get("/a.txt").text(), "a");
 }
 
+#[test]
+fn roots_of_hosts_leave_descriptors_to_connections() {
+    let tree = Tree::with(&[("site/a.txt", "a")]);
+    let hosts: String = (0..20)
+        .map(|number| format!("[[host]]\nnames = ['h{number}.test']\nroot = 'site'\n"))
+        .collect();
+    tree.write("weir.toml", &format!("root = 'site'\n{hosts}"));
+    let config = tree.join("weir.toml").display().to_string();
+    let (code, said) = Launch::wrapped(Strategy::LOOPS, "ulimit -n 128")
+        .args(["--config", &config])
+        .fail();
+    assert_eq!(code, 4, "{said}");
+    for word in ["limit of 128 is too low", "need 60 descriptors", "`ulimit -n`"] {
+        assert!(said.contains(word), "{word} is not in {said}");
+    }
+}
+
+/// No line of the file is at fault.
+#[test]
+fn a_check_without_descriptors_for_its_roots_says_so() {
+    let tree = Tree::with(&[("site/a.txt", "a")]);
+    let hosts: String = (0..100)
+        .map(|number| format!("[[host]]\nnames = ['h{number}.test']\nroot = 'site'\n"))
+        .collect();
+    tree.write("weir.toml", &format!("root = 'site'\n{hosts}"));
+    let config = tree.join("weir.toml").display().to_string();
+    let (code, said) = Launch::wrapped(Strategy::LOOPS, "ulimit -n 100")
+        .args(["--check", "--config", &config])
+        .fail();
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("ulimit -n"), "{said}");
+    assert!(
+        !said.contains("weir.toml:") && !said.contains("readable directory"),
+        "{said}"
+    );
+}
+
 fn out_of_descriptors_it_keeps_serving_and_recovers(strategy: Strategy) {
     let tree = tree();
     let mut strategy = strategy;

@@ -297,12 +297,99 @@ fn a_preflight_request_is_answered(strategy: Strategy) {
     );
 }
 
+/// Lines of header rules that say what those of `cors` say.
+const PERMISSIONS: &str = r#"
+root = "site"
+header = ["Access-Control-Allow-Origin: https://rule.test"]
+
+[[header-rule]]
+path = "*"
+header = ["Access-Control-Allow-Credentials: true", "Access-Control-Allow-Methods: DELETE"]
+always = true
+
+[[header-rule]]
+path = "*"
+if = "header X-Asked"
+header = ["Access-Control-Allow-Headers: X-Rule"]
+always = true
+
+[[cors]]
+path = "/api/*"
+origins = ["https://app.test"]
+
+[[cors]]
+path = "/open/*"
+origins = ["*"]
+"#;
+
+fn rules_for_other_origins_replace_header_rules(strategy: Strategy) {
+    let upstream = Upstream::answering(UPSTREAM);
+    let proxy = format!("[[proxy]]\npath = \"/api/passed/*\"\nupstreams = [\"{}\"]\n", upstream.url);
+    let tree = Tree::with(&[
+        ("site/index.html", "page"),
+        ("site/open/a.txt", "open"),
+        ("site/api/a.txt", "some api"),
+        ("weir.toml", &format!("{PERMISSIONS}{proxy}")),
+    ]);
+    let server = launch(strategy, &tree);
+    let app = "Access-Control-Allow-Origin: https://app.test";
+    let any = "Access-Control-Allow-Origin: *";
+    let preflight = [
+        "Access-Control-Allow-Methods: GET, HEAD",
+        app,
+        "Access-Control-Max-Age: 5",
+    ];
+    let rule = "Access-Control-Allow-Headers: X-Rule";
+    let always = [
+        "Access-Control-Allow-Credentials: true",
+        rule,
+        "Access-Control-Allow-Methods: DELETE",
+    ];
+    let file = [
+        "Access-Control-Allow-Credentials: true",
+        rule,
+        "Access-Control-Allow-Methods: DELETE",
+        "Access-Control-Allow-Origin: https://rule.test",
+    ];
+    for (method, path, origin, status, permission) in [
+        ("GET", "/api/a.txt", "https://app.test", 200, &[app][..]),
+        ("GET", "/api/none", "https://app.test", 404, &[app]),
+        ("GET", "/api/passed/a", "https://app.test", 200, &[app]),
+        ("OPTIONS", "/api/a.txt", "https://app.test", 204, &preflight),
+        ("OPTIONS", "/api/passed/a", "https://app.test", 204, &preflight),
+        ("GET", "/api/a.txt", "https://evil.test", 200, &[]),
+        ("GET", "/api/none", "https://evil.test", 404, &[]),
+        ("GET", "/api/passed/a", "https://evil.test", 200, &[]),
+        ("OPTIONS", "/api/a.txt", "https://evil.test", 204, &[]),
+        ("GET", "/open/a.txt", "https://evil.test", 200, &[any]),
+        ("GET", "/open/none", "https://evil.test", 404, &[any]),
+        ("GET", "/", "https://app.test", 200, &file),
+        ("GET", "/none", "https://app.test", 404, &always),
+    ] {
+        let fields = format!("Origin: {origin}\r\nX-Asked: 1\r\nAccess-Control-Request-Method: GET\r\n");
+        // Three times, because a known head is answered in another way.
+        for _ in 0..3 {
+            let answer = ask(&server, method, path, &fields);
+            assert_eq!(answer.status, status, "{method} {path} {origin}");
+            let lines = answer
+                .fields
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}"));
+            let mut got: Vec<String> = lines
+                .filter(|line| line.to_ascii_lowercase().starts_with("access-control-"))
+                .collect();
+            got.sort();
+            assert_eq!(got, permission, "{method} {path} {origin}");
+        }
+    }
+}
+
 on_strategy!(
     loops, LOOPS: a_rule_can_apply_to_every_response, pages_of_other_origins_may_read_what_a_rule_allows,
-    a_preflight_request_is_answered, a_rule_can_remove_fields
+    a_preflight_request_is_answered, a_rule_can_remove_fields, rules_for_other_origins_replace_header_rules
 );
 on_strategy!(
     loops_uring, LOOPS_URING: a_rule_can_apply_to_every_response,
     pages_of_other_origins_may_read_what_a_rule_allows, a_preflight_request_is_answered,
-    a_rule_can_remove_fields
+    a_rule_can_remove_fields, rules_for_other_origins_replace_header_rules
 );

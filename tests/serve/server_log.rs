@@ -81,6 +81,32 @@ fn another_user_writes_messages_to_a_file() {
     });
 }
 
+/// As after a rotation that left the folder to root.
+#[test]
+fn a_file_that_another_user_cannot_open_again_is_explained() {
+    let tree = tree();
+    if skipped(&tree) {
+        return;
+    }
+    chown(tree.join("logs"), Some(NOBODY), Some(NOBODY)).expect("root");
+    let log = tree.join("logs/server.log");
+    let server = Launch::new(Strategy::LOOPS)
+        .root(&tree.join("site"))
+        .args(["--server-log".as_ref(), log.as_os_str()])
+        .args(["--user", USER])
+        .start();
+    std::fs::rename(&log, tree.join("logs/server.log.1")).expect("the log");
+    chown(tree.join("logs"), Some(0), Some(0)).expect("root");
+    server.signal("USR1");
+    let told = eventually("a failure", || {
+        let told = server.stderr();
+        told.contains("cannot reopen the server log").then_some(told)
+    });
+    for word in ["Permission denied", "writable", "running as user 65534:65534"] {
+        assert!(told.contains(word), "{word} is not in {told}");
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_written_ends_the_start() {
     let tree = tree();
@@ -131,6 +157,30 @@ fn a_file_that_cannot_be_written_ends_the_start() {
         .fail();
     assert_eq!(code, 0, "{said}");
     assert!(!tree.join("logs/server.log").exists());
+}
+
+/// By a link, which no comparison of names finds.
+#[test]
+fn messages_and_requests_do_not_share_a_file() {
+    let tree = tree();
+    tree.write("logs/server.log", "");
+    tree.link("logs/soft.log", "server.log");
+    std::fs::hard_link(tree.join("logs/server.log"), tree.join("logs/hard.log")).expect("a link");
+    let place = |name: &str| tree.join(name).display().to_string();
+    for log in ["logs/soft.log", "logs/hard.log"] {
+        for check in [&[][..], &["--check"]] {
+            let (code, said) = Launch::bare()
+                .root(&tree.join("site"))
+                .args(["--server-log", &place("logs/server.log")])
+                .args(["--access-log", &place(log)])
+                .args(check)
+                .fail();
+            assert_eq!(code, 2, "{log} {check:?}: {said}");
+            for name in ["logs/server.log`", log, "are one file"] {
+                assert!(said.contains(name), "{log} {check:?}: {said}");
+            }
+        }
+    }
 }
 
 where_connections_share_a_process!(messages_go_to_a_file);

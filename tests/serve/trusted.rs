@@ -163,10 +163,14 @@ fn upstreams_get_the_whole_chain() {
 
 #[test]
 fn upstreams_hear_of_https_from_trusted_proxies_only() {
-    for (trusted, proto, passes) in [
-        ("127.0.0.0/8", None, true),
-        ("127.0.0.0/8", Some("http"), false),
-        ("10.0.0.0/8", None, false),
+    for (trusted, scheme, passes) in [
+        ("127.0.0.0/8", Some(("X-Forwarded-Proto", "https")), true),
+        ("127.0.0.0/8", Some(("X-Forwarded-Proto", "http")), false),
+        ("127.0.0.0/8", None, false),
+        // The default of `trusted-field` selects the other field.
+        ("127.0.0.0/8", Some(("Forwarded", "for=192.0.2.7;proto=http")), false),
+        ("127.0.0.0/8", Some(("Forwarded", "for=192.0.2.7;proto=https")), false),
+        ("10.0.0.0/8", Some(("X-Forwarded-Proto", "https")), false),
     ] {
         let upstream = Upstream::answering(HELLO);
         let proxy = format!("[[proxy]]\npath = \"/api/*\"\nupstreams = [\"{}\"]", upstream.url);
@@ -180,12 +184,12 @@ fn upstreams_hear_of_https_from_trusted_proxies_only() {
             ("X-Url-Scheme", "https"),
         ];
         let mut fields = claims.to_vec();
-        fields.extend(proto.map(|proto| ("X-Forwarded-Proto", proto)));
+        fields.extend(scheme);
         assert_eq!(server.connect().request("GET", "/api/x", &fields).status, 200);
         let got = upstream.first();
         for (name, value) in claims {
             let line = format!("\r\n{name}: {value}\r\n");
-            assert_eq!(got.contains(&line), passes, "{trusted} {proto:?}: {name}: {got}");
+            assert_eq!(got.contains(&line), passes, "{trusted} {scheme:?}: {name}: {got}");
         }
     }
 }

@@ -28,7 +28,9 @@ const SILENT: usize = 1;
 /// When a lasting condition was last reported, by a hash of its topic.
 const TOLD: usize = 2;
 const TOPICS: usize = 256;
-const LEN: usize = TOLD + TOPICS;
+/// When missing inotify instances were last reported. No topic shares this word: each root that is opened ends its topic.
+const INSTANCES: usize = TOLD + TOPICS;
+const LEN: usize = INSTANCES + 1;
 
 static COMMON: OnceLock<Complaints> = OnceLock::new();
 
@@ -59,13 +61,12 @@ impl Complaints {
     /// Whether this may be reported again: not within `pause` of the last time. Two topics with equal hashes delay each
     /// other.
     fn may_tell(&self, topic: &[u8], now: Instant, pause: Duration) -> bool {
-        let is_time = |told: u64| {
-            let is_time = told == 0 || now.since(Instant::from_nanos(told)) >= pause;
-            is_time.then_some(now.as_nanos().max(1))
-        };
-        self.told(topic)
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_time)
-            .is_ok()
+        is_due(self.told(topic), now, pause)
+    }
+
+    /// As [`Complaints::may_tell`], about missing inotify instances.
+    fn may_tell_of_instances(&self, now: Instant, pause: Duration) -> bool {
+        is_due(&self.0.get()[INSTANCES], now, pause)
     }
 
     /// The condition has ended: if it returns, it may be reported at once.
@@ -92,6 +93,16 @@ impl Complaints {
         paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
     }
+}
+
+/// Whether `pause` has passed since the time in `told`, which then becomes `now`.
+fn is_due(told: &AtomicU64, now: Instant, pause: Duration) -> bool {
+    let is_time = |told: u64| {
+        let is_time = told == 0 || now.since(Instant::from_nanos(told)) >= pause;
+        is_time.then_some(now.as_nanos().max(1))
+    };
+    told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_time)
+        .is_ok()
 }
 
 fn common() -> &'static Complaints {
@@ -152,6 +163,11 @@ pub(crate) fn may_tell(topic: &[u8], now: Instant, pause: Duration) -> bool {
     common().may_tell(topic, now, pause)
 }
 
+/// As [`may_tell`], about missing inotify instances, of which all roots need some.
+pub(crate) fn may_tell_of_instances(now: Instant, pause: Duration) -> bool {
+    common().may_tell_of_instances(now, pause)
+}
+
 /// A lasting condition has ended: if it returns, it may be reported at once.
 pub(crate) fn is_over(topic: &[u8]) {
     common().is_over(topic);
@@ -202,6 +218,19 @@ mod tests {
         assert!(may("/srv/one", 65) && !may("/srv/one", 66));
         complaints.is_over(b"/srv/one");
         assert!(may("/srv/one", 67) && !may("/srv/one", 68) && !may("/srv/two", 64));
+    }
+
+    #[test]
+    fn missing_instances_are_told_once_however_many_roots_are_opened() {
+        let complaints = Complaints(Words::own(LEN));
+        let (now, pause) = (Instant::ZERO + Duration::from_secs(5), Duration::from_secs(60));
+        let told = (0..2_000).filter(|root| {
+            let may_tell = complaints.may_tell_of_instances(now, pause);
+            complaints.is_over(format!("/srv/{root}").as_bytes());
+            may_tell
+        });
+        assert_eq!(told.count(), 1);
+        assert!(complaints.may_tell_of_instances(now + pause, pause));
     }
 
     #[test]

@@ -88,6 +88,17 @@ impl FieldListBuf {
         }
     }
 
+    /// Removes all lines whose names begin with this, in any case.
+    pub(crate) fn remove_beginning(&mut self, prefix: &str) {
+        let begins = |line: &[u8]| {
+            line.get(..prefix.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        let lines = self.0.split_inclusive(|&b| b == b'\n');
+        let kept: Vec<&[u8]> = lines.filter(|line| !begins(line)).collect();
+        self.0 = kept.concat();
+    }
+
     /// Appends the lines of a list.
     #[inline]
     pub(crate) fn extend(&mut self, list: FieldList<'_>) {
@@ -148,6 +159,19 @@ mod tests {
         assert!(list.list().has("etag") && !list.list().has("a"));
         list.clear();
         assert_eq!(list.list().iter().count(), 0);
+    }
+
+    #[test]
+    fn lines_are_removed_by_the_beginning_of_their_names() {
+        let mut list = FieldListBuf::default();
+        for name in ["A-B-C", "a", "a-b-", "X-A-B-C", "A-BC"] {
+            list.add(name, b"a-b-c");
+        }
+        list.remove_beginning("a-b-");
+        assert_eq!(text(&list), "a: a-b-c\r\nX-A-B-C: a-b-c\r\nA-BC: a-b-c\r\n");
+        list.clear();
+        list.remove_beginning("a-b-");
+        assert_eq!(text(&list), "");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::field_list::{FieldList, FieldListBuf, write_line};
 use crate::request_id::RequestId;
 use http_semantics::method::Method;
 
+/// The names of the fields that let pages of other origins read a response begin with this.
+const PERMISSION: &str = "access-control-";
+
 /// The rules of all sites. By default there are none.
 #[derive(Debug, Default)]
 pub(crate) struct FieldRules {
@@ -150,15 +153,11 @@ impl FieldRules {
             dependence.put_lines(&mut lines);
             removed.extend(dependence.removed().map(str::to_owned));
         }
-        // Behind all that header rules do, which change no permission of `cors`.
+        // After all header rules, which change no permission of `cors`.
         let cross = self.cross_origin(site, facts);
         if let Some(cross) = &cross {
-            let mut permission = FieldListBuf::default();
-            cross.write(permission.text_mut());
-            for (name, _) in permission.list().iter() {
-                lines.remove(&String::from_utf8_lossy(name));
-            }
-            lines.extend(permission.list());
+            remove_permission(&mut lines);
+            cross.write(lines.text_mut());
             if cross.depends_on_origin() {
                 vary(&mut lines, &["Origin"]);
             }
@@ -172,6 +171,24 @@ impl FieldRules {
             is_cross_origin: cross.is_some(),
         }
     }
+}
+
+/// Whether a field of this name lets pages of other origins read a response.
+fn is_permission(name: &[u8]) -> bool {
+    name.get(..PERMISSION.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(PERMISSION.as_bytes()))
+}
+
+/// Whether a line lets pages of other origins read a response.
+#[cold]
+pub(crate) fn has_permission(lines: FieldList<'_>) -> bool {
+    lines.iter().any(|(name, _)| is_permission(name))
+}
+
+/// Removes all lines that let pages of other origins read a response.
+#[cold]
+pub(crate) fn remove_permission(lines: &mut FieldListBuf) {
+    lines.remove_beginning(PERMISSION);
 }
 
 /// Adds these fields to `Vary`.
@@ -230,11 +247,9 @@ impl RuledLines {
 
     /// Whether a line of the upstream with this name is left out.
     pub(crate) fn replaces(&self, name: &str) -> bool {
-        const PREFIX: &[u8] = b"access-control-";
-        let start = name.as_bytes().get(..PREFIX.len()).unwrap_or_default();
         (self.list().has(name) && !name.eq_ignore_ascii_case("vary"))
             || self.removed.iter().any(|one| one.eq_ignore_ascii_case(name))
-            || (self.is_cross_origin && start.eq_ignore_ascii_case(PREFIX))
+            || (self.is_cross_origin && is_permission(name.as_bytes()))
     }
 
     /// Whether rules remove lines of the upstream with this name, and add none.

@@ -85,9 +85,6 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// As [`POLL_INTERVAL`].
 const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 
-/// The topic of complaints about missing inotify instances.
-const INSTANCES: &[u8] = b"fs.inotify.max_user_instances";
-
 /// Minimum interval between log lines about an unreachable root, and about missing inotify instances.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -172,7 +169,7 @@ impl Watcher {
             Ok(fd) => fd,
             Err(errno) => {
                 // One line for all roots.
-                if complaints::may_tell(INSTANCES, clock::now(), TELL_INTERVAL) {
+                if complaints::may_tell_of_instances(clock::now(), TELL_INTERVAL) {
                     tracing::warn!(
                         "inotify is not available ({errno}): changes below `{}` and perhaps other roots are found by polling; \
                          raise fs.inotify.max_user_instances, of which each root needs one in each process",

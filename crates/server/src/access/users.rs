@@ -50,7 +50,8 @@ impl fmt::Debug for Users {
 }
 
 impl Users {
-    /// Reads a file of lines `name:hash`. Empty lines and those that begin with `#` are skipped.
+    /// Reads a file of lines `name:hash`; what follows a second colon is a comment. Empty lines and those that begin with `#` are
+    /// skipped.
     ///
     /// # Errors
     /// The file, the line and what to do.
@@ -77,6 +78,8 @@ impl Users {
                 ));
             };
             let shown = name.escape_ascii();
+            // No hash has a colon.
+            let hash = hash.split(|&b| b == b':').next().unwrap_or_default();
             let Some(hash) = Hash::of(hash) else {
                 return Err(format!(
                     "line {number}: the password of `{shown}` is not hashed by bcrypt (cost 4 to {COST_MAX}), SHA-crypt \
@@ -204,6 +207,20 @@ mod tests {
             );
         }
         assert!(!format!("{users:?}").contains('$'));
+    }
+
+    #[test]
+    fn what_follows_the_hash_is_a_comment() {
+        let text = format!("ann:{BCRYPT}:the first: of all\nbob:{SHA256}:\n");
+        let users = Users::of(text.as_bytes()).unwrap();
+        assert_eq!(users.count(), 2);
+        for name in ["ann", "bob"] {
+            assert!(users.verify(name.as_bytes(), b"secret"), "{name}");
+        }
+        for text in ["ann::comment", "ann:comment:hash"] {
+            let why = Users::of(text.as_bytes()).unwrap_err();
+            assert!(why.contains("the password of `ann` is not hashed"), "{why}");
+        }
     }
 
     /// As `crypt(3)` of glibc computes them.

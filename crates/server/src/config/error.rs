@@ -222,6 +222,10 @@ fn try_value<T: DeserializeOwned>(key: &str, value: &str) -> Option<Result<(), S
 
 /// Names the table that a misplaced key belongs in. `valid` are the keys of the table in which it was found.
 fn home(word: &str, valid: &[&str]) -> Option<String> {
+    // The plural here is more likely than a key of another table.
+    if valid.contains(&&*format!("{word}s")) {
+        return None;
+    }
     let stands = |keys: Vec<String>, word: &str| {
         let is_here = keys.iter().all(|key| valid.contains(&&**key));
         !is_here && keys.iter().any(|key| key == word)

@@ -209,7 +209,8 @@ impl Config {
             return Err(ConfigError::invalid(
                 "cache-size",
                 format!(
-                    "{} is too little for {} sites: {share} would be left for each that sets no size of its own",
+                    "{} is too little for {} sites: {share} would be left for each that sets no size of its own, \
+                     and each needs at least {CACHE_MIN}",
                     self.cache_size,
                     self.host.len() + 1
                 ),

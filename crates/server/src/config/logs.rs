@@ -6,7 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 use runtime::log_socket::LogSocket;
 use serde::{Deserialize, Deserializer, de};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of access logs: each has a descriptor, a thread, and up to 16 MiB of lines that its disk or reader does
 /// not take.
@@ -58,6 +58,11 @@ impl FromStr for ServerLog {
             return Err(format!(
                 "`{text}` is no place for messages of the server; name a file or a log daemon, as in /var/log/weir/server.log or \
                  journald:, or leave `server-log` out for standard error"
+            ));
+        }
+        if matches!(text, "journald" | "syslog") {
+            return Err(format!(
+                "`{text}` has no colon; did you mean `{text}:`? A file of this name is `./{text}`"
             ));
         }
         match LogSocket::is_meant(Path::new(text)) {
@@ -174,7 +179,7 @@ impl Config {
         }
         let logs = self.access_logs();
         let messages = self.server_log.as_ref().and_then(ServerLog::file);
-        if let Some(file) = messages.filter(|file| logs.iter().any(|log| log.target == *file)) {
+        if let Some(file) = messages.filter(|file| is_named(file, &logs)) {
             return Err(ConfigError::invalid(
                 "server-log",
                 format!(
@@ -219,6 +224,29 @@ impl Host {
     }
 }
 
+/// Whether one of the logs has the name of this file, perhaps in other words. Links are not followed: files may not exist yet.
+fn is_named(file: &Path, logs: &[AccessLog]) -> bool {
+    let file = plain(file);
+    let mut files = logs.iter().filter_map(AccessLog::file);
+    files.any(|log| plain(log) == file)
+}
+
+/// The absolute path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut plain = PathBuf::new();
+    for component in whole.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
 fn is_json(format: LogFormat, template: Option<&LogTemplate>) -> bool {
     template.map_or(format == LogFormat::Json, LogTemplate::is_json)
 }
@@ -234,7 +262,7 @@ mod tests {
             ("syslog:udp://192.0.2.1:514", None),
             ("/var/log/weir/server.log", Some("/var/log/weir/server.log")),
             ("server.log", Some("server.log")),
-            ("syslog", Some("syslog")),
+            ("./syslog", Some("./syslog")),
         ] {
             let log: ServerLog = text.parse().unwrap();
             assert_eq!(log.file(), file.map(Path::new), "{text}");
@@ -243,6 +271,8 @@ mod tests {
         for (text, advice) in [
             ("", "name a file"),
             ("-", "standard error"),
+            ("journald", "did you mean `journald:`?"),
+            ("syslog", "did you mean `syslog:`?"),
             ("syslog:tcp://a", "syslog:udp://"),
         ] {
             let why = text.parse::<ServerLog>().unwrap_err();
@@ -259,10 +289,17 @@ mod tests {
         assert!(check("server-log = 'journald:'\naccess-log = 'journald:'").is_ok());
         for text in [
             "server-log = 'a.log'\naccess-log = 'a.log'",
+            "server-log = 'a.log'\naccess-log = './a.log'",
+            "server-log = 'a.log'\naccess-log = 'b/.././/a.log'",
             &format!("server-log = 'a.log'\n{host}"),
+            &format!(
+                "server-log = 'a.log'\naccess-log = '{}'",
+                plain(Path::new("a.log")).display()
+            ),
         ] {
             let why = check(text).unwrap_err().to_string();
-            assert!(why.contains("`a.log` is also an access log"), "{why}");
+            assert!(why.contains("`a.log` is also an access log"), "{text}: {why}");
         }
+        assert!(check("server-log = 'a.log'\naccess-log = 'b/a.log'").is_ok());
     }
 }

@@ -217,6 +217,10 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
             "w.toml:5: unknown key `workers` here; it belongs at the top level, above all tables",
         ),
         (
+            "[[access]]\npath = '/a/*'\nhtpasswd = 'u'\nuser = 'bob'",
+            "w.toml:4: unknown key `user`; did you mean `users`?",
+        ),
+        (
             "tilde-min-uid = 500",
             "w.toml:1: unknown key `tilde-min-uid` here; write it as `min-uid` in the table `[tilde]`",
         ),
@@ -226,7 +230,7 @@ fn errors_name_file_line_key_and_the_nearest_valid() {
         ),
         (
             "cache-size = \"100KiB\"\n[[host]]\nnames = [\"a.test\"]",
-            "w.toml:1: `cache-size`: 100 KiB is too little for 2 sites: 50 KiB would be left for each that sets no size of its own",
+            "w.toml:1: `cache-size`: 100 KiB is too little for 2 sites: 50 KiB would be left for each that sets no size of its own, and each needs at least 64 KiB",
         ),
         (
             "[[redirect]]\nfrom = \"/a\"\nto = \"/b/*\"",

@@ -98,6 +98,8 @@ pub(super) struct Composer<'e, 'b> {
     field_rules: Option<(&'e FieldRules, usize, Option<&'b [u8]>)>,
     /// What the answer owes to conditions of rules.
     dependence: Option<Box<Dependence>>,
+    /// Whether a rule decides which pages of other origins may read the answer.
+    is_cross_origin: bool,
     /// Whether requests of other origins could get another answer.
     varies_by_origin: bool,
     /// Fields of the request that the answer depends on, in addition to those its representation names.
@@ -122,6 +124,7 @@ impl<'e, 'b> Composer<'e, 'b> {
             rules: &[],
             field_rules: None,
             dependence: None,
+            is_cross_origin: false,
             varies_by_origin: false,
             varies: &[],
         }
@@ -145,10 +148,11 @@ impl<'e, 'b> Composer<'e, 'b> {
         Composer { field_rules, ..self }
     }
 
-    /// Adds what a rule says to pages of other origins.
+    /// Adds what a rule says to pages of other origins. It replaces what other rules say to them.
     #[cold]
     pub(super) fn cross_origin(mut self, cross: &CrossOrigin<'_, '_>) -> Composer<'e, 'b> {
         cross.write(self.added.text_mut());
+        self.is_cross_origin = true;
         self.varies_by_origin = cross.depends_on_origin();
         self
     }
@@ -192,6 +196,7 @@ impl<'e, 'b> Composer<'e, 'b> {
         if self.varies.is_empty()
             && resource.recipe.is_none()
             && !self.varies_by_origin
+            && !(self.is_cross_origin && field_rules::has_permission(representation.all_fields()))
             && self.dependence.is_none()
         {
             self.lines.more.extend(self.added.list());
@@ -409,6 +414,9 @@ impl<'e, 'b> Composer<'e, 'b> {
         let Lines { head, more } = self.lines;
         if let Some(dependence) = &self.dependence {
             dependence.put_lines(head);
+        }
+        if self.is_cross_origin {
+            field_rules::remove_permission(head);
         }
         // A single line names all of them, because some clients read only the first.
         let mut with_more;

@@ -39,7 +39,7 @@ const OWN: [&str; 10] = [
 ];
 
 /// Fields in which some proxies say what `X-Forwarded-Proto` says. This server writes none of them, and passes those of trusted
-/// proxies on that do not name another scheme.
+/// proxies on if the client used https.
 const CLAIMS: [&str; 6] = [
     "x-forwarded-ssl",
     "x-forwarded-scheme",
