@@ -190,7 +190,10 @@ mod tests {
         }
         for address in ["here", "1.2.3"] {
             let why = Asked::read(&format!("GET / from {address}")).expect_err("no address");
-            assert!(why.contains(&format!("`{address}` is not an IP address")), "{why}");
+            assert!(
+                why.contains(&format!("`{address}` is not an IP address")),
+                "{why}"
+            );
         }
     }
 }

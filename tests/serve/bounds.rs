@@ -495,7 +495,7 @@ fn roots_of_hosts_leave_descriptors_to_connections() {
     let hosts: String = (0..20)
         .map(|number| format!("[[host]]\nnames = ['h{number}.test']\nroot = 'site'\n"))
         .collect();
-    tree.write("weir.toml", &format!("root = 'site'\n{hosts}"));
+    tree.write("weir.toml", format!("root = 'site'\n{hosts}"));
     let config = tree.join("weir.toml").display().to_string();
     let (code, said) = Launch::wrapped(Strategy::LOOPS, "ulimit -n 128")
         .args(["--config", &config])
@@ -513,7 +513,7 @@ fn a_check_without_descriptors_for_its_roots_says_so() {
     let hosts: String = (0..100)
         .map(|number| format!("[[host]]\nnames = ['h{number}.test']\nroot = 'site'\n"))
         .collect();
-    tree.write("weir.toml", &format!("root = 'site'\n{hosts}"));
+    tree.write("weir.toml", format!("root = 'site'\n{hosts}"));
     let config = tree.join("weir.toml").display().to_string();
     let (code, said) = Launch::wrapped(Strategy::LOOPS, "ulimit -n 100")
         .args(["--check", "--config", &config])

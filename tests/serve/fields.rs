@@ -324,7 +324,10 @@ origins = ["*"]
 
 fn rules_for_other_origins_replace_header_rules(strategy: Strategy) {
     let upstream = Upstream::answering(UPSTREAM);
-    let proxy = format!("[[proxy]]\npath = \"/api/passed/*\"\nupstreams = [\"{}\"]\n", upstream.url);
+    let proxy = format!(
+        "[[proxy]]\npath = \"/api/passed/*\"\nupstreams = [\"{}\"]\n",
+        upstream.url
+    );
     let tree = Tree::with(&[
         ("site/index.html", "page"),
         ("site/open/a.txt", "open"),

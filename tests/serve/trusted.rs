@@ -168,8 +168,16 @@ fn upstreams_hear_of_https_from_trusted_proxies_only() {
         ("127.0.0.0/8", Some(("X-Forwarded-Proto", "http")), false),
         ("127.0.0.0/8", None, false),
         // The default of `trusted-field` selects the other field.
-        ("127.0.0.0/8", Some(("Forwarded", "for=192.0.2.7;proto=http")), false),
-        ("127.0.0.0/8", Some(("Forwarded", "for=192.0.2.7;proto=https")), false),
+        (
+            "127.0.0.0/8",
+            Some(("Forwarded", "for=192.0.2.7;proto=http")),
+            false,
+        ),
+        (
+            "127.0.0.0/8",
+            Some(("Forwarded", "for=192.0.2.7;proto=https")),
+            false,
+        ),
         ("10.0.0.0/8", Some(("X-Forwarded-Proto", "https")), false),
     ] {
         let upstream = Upstream::answering(HELLO);
