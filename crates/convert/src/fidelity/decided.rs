@@ -839,10 +839,16 @@ fn users_of_a_file_are_all_or_named() {
     );
     check_fates(&found, &[(7, "changed", "403"), (8, "changed", "403")]);
     // Alternatives.
-    assert_eq!(
-        asked("Require user ann\nRequire valid-user").0,
-        "htpasswd = \"/u\""
-    );
+    for lines in [
+        "Require user ann\nRequire valid-user",
+        "<RequireAny>\nRequire valid-user\n</RequireAny>\nRequire user ann",
+    ] {
+        let (all, found) = asked(lines);
+        assert_eq!(all, "htpasswd = \"/u\"", "{lines}: {}", found.toml);
+        let mut notes = found.report.notes().iter();
+        let fate = notes.find(|note| note.directive == "Require user ann").map(|note| note.fate.word());
+        assert_eq!(fate, Some("carried"), "{lines}: {:?}", found.report);
+    }
     let near = asked("Require user ann\nRequire ip 10.0.0.0/8").0;
     assert!(
         near.contains("10.0.0.0/8") && near.contains("users = [\"ann\"]") && near.contains("\"any\""),
