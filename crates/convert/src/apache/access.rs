@@ -409,6 +409,29 @@ pub(super) fn is_group(section: &Directive) -> bool {
     names.iter().any(|name| section.name.eq_ignore_ascii_case(name))
 }
 
+/// Takes over the file of users and the name of the area that a block names. One whose users are known by something else names no file.
+pub(super) fn take_users(block: &[Directive], folder: &mut Folder) {
+    let is_foreign = |one: &Directive| {
+        let arg = one.arg(0).to_ascii_lowercase();
+        match one.name.to_ascii_lowercase().as_str() {
+            "authtype" => !matches!(&*arg, "basic" | "none"),
+            "authbasicprovider" => one.args.len() != 1 || arg != "file",
+            "authdigestprovider" | "authldapurl" => true,
+            _ => false,
+        }
+    };
+    if block.iter().any(is_foreign) {
+        folder.users = None;
+        return;
+    }
+    if let Some(one) = last(block, "authuserfile") {
+        folder.users = Some(one.arg(0).to_owned());
+    }
+    if let Some(one) = last(block, "authname") {
+        folder.realm = Some(one.args.join(" "));
+    }
+}
+
 /// Whether a line `Require valid-user` at the top of a block, or in a group of alternatives there, admits all users of the file.
 fn admits_valid_user(block: &[Directive]) -> bool {
     let is_line = |one: &Directive| {

@@ -846,7 +846,8 @@ fn users_of_a_file_are_all_or_named() {
         let (all, found) = asked(lines);
         assert_eq!(all, "htpasswd = \"/u\"", "{lines}: {}", found.toml);
         let mut notes = found.report.notes().iter();
-        let fate = notes.find(|note| note.directive == "Require user ann").map(|note| note.fate.word());
+        let line = notes.find(|note| note.directive == "Require user ann");
+        let fate = line.map(|note| note.fate.word());
         assert_eq!(fate, Some("carried"), "{lines}: {:?}", found.report);
     }
     let near = asked("Require user ann\nRequire ip 10.0.0.0/8").0;
