@@ -207,6 +207,32 @@ pub(super) fn nginx(body: &str) -> Conversion {
 }
 
 #[test]
+fn a_location_that_only_auth_request_asks_is_carried_with_it() {
+    let fate = |body: &str| {
+        let found = nginx(body);
+        let mut notes = found.report.notes().iter();
+        let line = notes.find(|note| note.directive.starts_with("proxy_pass"));
+        (line.map(|note| note.fate.word()), found)
+    };
+    let internal = "location = /auth { internal; proxy_pass http://127.0.0.1:2/v; }";
+    let (word, found) = fate(&format!("location /in/ {{ auth_request /auth; }}\n{internal}"));
+    assert_eq!(word, Some("carried"), "{:?}", found.report);
+    assert_eq!(
+        decision(&found, "/in/a"),
+        "auth = \"http://127.0.0.1:2/v\"",
+        "{}",
+        found.toml
+    );
+    let refused = decision(&found, "/auth");
+    assert!(refused.contains("404"), "{refused} {}", found.toml);
+    // Nothing asks it, or clients may.
+    assert_eq!(fate(internal).0, Some("missing"));
+    let public = internal.replace("internal; ", "");
+    let (word, _) = fate(&format!("location /in/ {{ auth_request /auth; }}\n{public}"));
+    assert_eq!(word, Some("missing"));
+}
+
+#[test]
 fn a_location_asks_for_nothing_that_only_a_wider_one_asks_for() {
     let found = nginx(
         "location / { auth_basic x; auth_basic_user_file /u; }\nlocation /pub/ { expires 1d; }\n\

@@ -397,7 +397,13 @@ fn location(
         site.limits.extend(level.limits.of(path));
     }
     if let Some(directive) = own.pass {
-        let fate = pass(directive, place, &level, site, cx.groups);
+        let rules = site.access.len();
+        let mut fate = pass(directive, place, &level, site, cx.groups);
+        // No client has these paths, and the access rules have the URL.
+        if matches!(fate, Fate::Missing(_)) && is_only_asked(block, place, siblings, &said, cx.groups) {
+            site.access.truncate(rules);
+            fate = Fate::Carried;
+        }
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
     if let Some(directive) = own.to_fastcgi {
@@ -512,6 +518,32 @@ fn refuse_with_files(named: &Directive, refused: Vec<Access>, site: &mut Site) {
             None => site.refusals.push(rule),
         }
     }
+}
+
+/// Whether a location answers nothing but `auth_request` of the block around it, with a URL that the result has.
+fn is_only_asked(
+    block: &Directive,
+    place: &Place,
+    siblings: &[Directive],
+    said: &Level,
+    groups: &Groups,
+) -> bool {
+    let path = block.args.last().map_or("", |text| text);
+    let has_url = said.access.server(path).is_some_and(|url| {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or(rest);
+        // `auth` names one server, and no group.
+        !groups.contains_key(authority)
+    });
+    let is_internal = block.inner().iter().any(|one| one.name == "internal");
+    place.is_exact() && is_internal && has_url && asks(siblings, path)
+}
+
+/// Whether `auth_request` in a block, or in a block in it, asks a location with this path.
+fn asks(block: &[Directive], path: &str) -> bool {
+    block
+        .iter()
+        .any(|one| (one.name == "auth_request" && one.arg(0) == path) || asks(one.inner(), path))
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {
