@@ -581,6 +581,51 @@ fn a_named_location_asks_for_more_than_a_wider_one() {
 }
 
 #[test]
+fn a_named_location_answers_paths_of_locations_in_others() {
+    let found = nginx(
+        "location / {\nlocation /in/ { try_files $uri @app; }\n}\n\
+         location @app { if ($http_x_bad) { return 403; } proxy_pass http://app:80; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    assert_eq!(proxies.len(), 1, "{}", found.toml);
+    assert!(
+        proxies[0].starts_with("path = \"/in/*\"") && proxies[0].contains("when = \"missing\""),
+        "{proxies:?}"
+    );
+    let refusal = decision(&found, "/in/a");
+    assert!(
+        refusal.contains("header x-bad") && refusal.contains("deny = [\"all\"]"),
+        "{refusal}: {}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(3, "unneeded", "looks for the file")]);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+    // Where two of them share paths, neither loses these.
+    let found = nginx(
+        "location / { location /in/ { try_files $uri @app; } location ~ \\.pdf$ { try_files $uri @app; } }\n\
+         location @app { proxy_pass http://app:80; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    for path in ["/in/*", "*.pdf"] {
+        let start = format!("path = \"{path}\"");
+        let is_whole = |table: &String| table.starts_with(&start) && !table.contains("except");
+        assert!(proxies.iter().any(is_whole), "{path}: {proxies:?}");
+    }
+    // The upstream of the location around does not answer in its place.
+    let found = nginx(
+        "location /x/ { proxy_pass http://around:80; location /x/in/ { try_files $uri @app; } }\n\
+         location @app { proxy_pass http://app:80; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    assert!(
+        proxies[0].starts_with("path = \"/x/*\"; except = [\"/x/in/*\"]"),
+        "{proxies:?}"
+    );
+    assert!(proxies[1].starts_with("path = \"/x/in/*\""), "{proxies:?}");
+}
+
+#[test]
 fn a_named_location_refuses_only_the_paths_that_lead_to_it() {
     let named = "location @app { if ($http_x_bad) { return 403; } proxy_pass http://app:80; }";
     for (around, own) in [

@@ -357,6 +357,7 @@ fn server(
         folders: Vec::new(),
         header_rules: Vec::new(),
         groups,
+        around: block.inner(),
         variables,
         is_clear: draft.is_clear(),
         report,
