@@ -60,7 +60,7 @@ fn plant(table: &mut Table, tree: &Tree, root: &str) {
     for (key, value) in table.iter_mut() {
         match (key.as_str(), value) {
             ("root", Value::String(path)) => *path = inside(tree, path),
-            ("access-log", Value::String(path)) if path != "-" => {
+            ("access-log" | "server-log", Value::String(path)) if path != "-" => {
                 tree.write(&format!("./{path}"), "");
                 *path = inside(tree, path);
             }

@@ -321,6 +321,30 @@ fn a_password_without_a_file_of_users_admits_nobody() {
     let found = converted(Dialect::Apache, text);
     let asked = rule(site(&found, None), "access", "*/secret.txt");
     assert!(asked.contains(&"htpasswd = \"/etc/users\""), "{}", found.toml);
+    // The file of the folder above, wherever its section is.
+    let above =
+        "<Directory /srv/www>\nAuthUserFile /etc/users\nAuthName Area\nRequire valid-user\n</Directory>\n";
+    let below = "<Directory /srv/www/data>\nRequire user six\n</Directory>\n";
+    for sections in [format!("{above}{below}"), format!("{below}{above}")] {
+        let found = converted(Dialect::Apache, &format!("DocumentRoot /srv/www\n{sections}"));
+        let asked = rule(site(&found, None), "access", "/data/*");
+        for line in [
+            "htpasswd = \"/etc/users\"",
+            "realm = \"Area\"",
+            "users = [\"six\"]",
+        ] {
+            assert!(asked.contains(&line), "{line}: {}", found.toml);
+        }
+    }
+    // A folder beside it has none, nor is a file for another kind of authentication one of passwords.
+    for (name, line) in [("/srv/www/d", ""), ("/srv/www", "AuthType Digest\n")] {
+        let above =
+            format!("<Directory {name}>\n{line}AuthUserFile /etc/users\nRequire valid-user\n</Directory>\n");
+        let found = converted(Dialect::Apache, &format!("DocumentRoot /srv/www\n{above}{below}"));
+        let asked = rule(site(&found, None), "access", "/data/*");
+        let is_file = |line: &&str| line.starts_with("htpasswd");
+        assert!(!asked.iter().any(is_file), "{name}: {}", found.toml);
+    }
 }
 
 #[test]

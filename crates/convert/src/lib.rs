@@ -174,6 +174,7 @@ pub fn convert(
     note_refused_redirects(&server, &main.name, &mut report);
     logs::note_absent(&server, &mut report);
     logs::bound(&mut server, &main.name, &mut report);
+    logs::part(&mut server, &mut report);
     mounts::bound(&mut server, &main.name, &mut report);
     redirects::bound(&mut server, &main.name, &mut report);
     texts::apply(&mut server, &mut report);

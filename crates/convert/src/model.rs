@@ -45,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) proxy_protocol: bool,
     /// Log templates by the name that the configuration gives them.
     pub(crate) log_templates: BTreeMap<String, String>,
+    /// The log of the server's own messages. `None`: standard error.
+    pub(crate) messages: Option<Messages>,
     /// The site of unknown hosts.
     pub(crate) top: Site,
     /// Sites of named hosts.
@@ -53,6 +55,13 @@ pub(crate) struct Server {
     pub(crate) cleartext: Vec<Cleartext>,
     /// Settings for the whole server that single sites name. [`crate::shared`] writes those on which all sites agree.
     pub(crate) shared: Vec<Shared>,
+}
+
+/// The file for the server's own messages, and the directives that name it or another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Messages {
+    pub(crate) file: String,
+    pub(crate) said: Vec<(At, String)>,
 }
 
 /// A site of the configuration that answers in cleartext.

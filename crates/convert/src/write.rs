@@ -39,6 +39,9 @@ pub(crate) fn toml(server: &Server, report: &Report, origin: &str) -> String {
     for (key, value) in &server.keys {
         let _ = writeln!(out, "{key} = {value}");
     }
+    if let Some(messages) = &server.messages {
+        let _ = writeln!(out, "server-log = {}", quote(&messages.file));
+    }
     if !server.trusted.is_empty() {
         let _ = writeln!(out, "trusted = {}", list(&server.trusted));
         if server.proxy_protocol {

@@ -18,6 +18,8 @@ pub(super) struct Level {
     allow: Vec<String>,
     deny: Vec<String>,
     needs_user: bool,
+    /// Whether a line `Require valid-user` of the level admits all users of the file.
+    has_valid_user: bool,
     /// Users of the file whom lines `Require user` admit.
     named: Vec<String>,
     any: bool,
@@ -79,6 +81,7 @@ impl Level {
                 .map(|one| one.args.join(" "))
                 .or_else(|| folder.realm.clone()),
             is_site: folder.is_root(),
+            has_valid_user: admits_valid_user(block),
             ..Level::default()
         }
     }
@@ -220,6 +223,11 @@ impl Level {
                     _ if is_expression => {
                         self.is_lost = true;
                         Fate::missing("Weir has no variables, so the result admits no client by this line")
+                    }
+                    // Lines `Require` are alternatives.
+                    Some(_) if self.has_valid_user => {
+                        self.needs_user = true;
+                        Fate::Carried
                     }
                     Some(_) => {
                         self.named.extend_from_slice(names);
@@ -399,6 +407,39 @@ impl Level {
 pub(super) fn is_group(section: &Directive) -> bool {
     let names = ["<requireany", "<requireall", "<requirenone"];
     names.iter().any(|name| section.name.eq_ignore_ascii_case(name))
+}
+
+/// Takes over the file of users and the name of the area that a block names. One whose users are known by something else names no file.
+pub(super) fn take_users(block: &[Directive], folder: &mut Folder) {
+    let is_foreign = |one: &Directive| {
+        let arg = one.arg(0).to_ascii_lowercase();
+        match one.name.to_ascii_lowercase().as_str() {
+            "authtype" => !matches!(&*arg, "basic" | "none"),
+            "authbasicprovider" => one.args.len() != 1 || arg != "file",
+            "authdigestprovider" | "authldapurl" => true,
+            _ => false,
+        }
+    };
+    if block.iter().any(is_foreign) {
+        folder.users = None;
+        return;
+    }
+    if let Some(one) = last(block, "authuserfile") {
+        folder.users = Some(one.arg(0).to_owned());
+    }
+    if let Some(one) = last(block, "authname") {
+        folder.realm = Some(one.args.join(" "));
+    }
+}
+
+/// Whether a line `Require valid-user` at the top of a block, or in a group of alternatives there, admits all users of the file.
+fn admits_valid_user(block: &[Directive]) -> bool {
+    let is_line = |one: &Directive| {
+        one.name.eq_ignore_ascii_case("require") && one.arg(0).eq_ignore_ascii_case("valid-user")
+    };
+    block.iter().any(|one| {
+        is_line(one) || (one.name.eq_ignore_ascii_case("<requireany") && one.inner().iter().any(is_line))
+    })
 }
 
 /// The last directive of a name.

@@ -18,6 +18,7 @@ use crate::access_log::{self, Log};
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
+use crate::logs;
 use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Proxy, Redirect, Server, Site};
 use crate::report::{At, Report, Unreadable};
 use crate::shared::TRUSTED;
@@ -389,6 +390,7 @@ fn host(
                 Fate::unneeded("Weir's TLS settings are safe by default; `crypto` selects others")
             }
             "customlog" | "transferlog" => log(directive, &mut host.site.log),
+            "errorlog" => logs::messages(directive, &named_log(arg), server),
             "timeout" => match seconds(arg) {
                 Some(span) if span > 0 => share("write-timeout", quote(&format!("{span}s"))),
                 _ => Fate::missing("this is not a time"),
@@ -424,9 +426,14 @@ fn host(
     rest
 }
 
+/// The file of a log. The scripts of Debian set the folder.
+fn named_log(text: &str) -> String {
+    text.replace("${APACHE_LOG_DIR}", "/var/log/apache2")
+}
+
 /// Reads `CustomLog`: the log of a virtual host.
 fn log(directive: &Directive, log: &mut Option<Log>) -> Fate {
-    let path = directive.arg(0).replace("${APACHE_LOG_DIR}", "/var/log/apache2");
+    let path = named_log(directive.arg(0));
     if path.starts_with('|') || path.contains(['$', '%']) || path.starts_with("syslog:") {
         return Fate::missing(format!(
             "`{path}` is no file of one name, and no `-` for standard output"

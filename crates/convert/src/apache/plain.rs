@@ -15,7 +15,7 @@ pub(super) fn fate(name: &str) -> Fate {
         ("accessfilename", "Weir reads no files in folders of the site"),
         (
             "errorlog loglevel",
-            "Weir logs errors to standard error, which a service manager keeps",
+            "Weir writes its messages of all levels to one log: `server-log`, or standard error",
         ),
         (
             "logformat",

@@ -99,13 +99,16 @@ pub(super) fn read(
     }
     // In Apache's order: what a later section says replaces what an earlier one says.
     sections.sort_by_key(|one| rank(one));
-    for one in sections {
+    for (at, one) in sections.iter().enumerate() {
         match expression::rules(one, block, &inside) {
             Some(rules) => {
                 one.note_all(&Fate::Carried, cx.report);
                 site.header_rules.extend(rules);
             }
-            None => section(one, &inside, site, wishes, cx),
+            None => {
+                let inside = with_users_above(one, &sections[..at], &inside);
+                section(one, &inside, site, wishes, cx);
+            }
         }
     }
     // [`options`] has read those outside of sections.
@@ -225,6 +228,29 @@ fn rank(section: &Directive) -> (u8, usize) {
     let kind = kinds.iter().find(|(start, _)| name.starts_with(start));
     // An expression about folders applies after their names.
     kind.map_or((Access::SERVER, 0), |(_, kind)| (*kind, usize::MAX))
+}
+
+/// The folder around a section, with the file of users and the name of the area that earlier sections name, if their folders are that of
+/// the section or above it.
+fn with_users_above(section: &Directive, earlier: &[&Directive], around: &Folder) -> Folder {
+    let mut folder = around.clone();
+    let Some(path) = plain_folder(section) else {
+        return folder;
+    };
+    for one in earlier {
+        if plain_folder(one).is_some_and(|above| beneath(path, above).is_some()) {
+            access::take_users(one.inner(), &mut folder);
+        }
+    }
+    folder
+}
+
+/// The folder of a `<Directory>` whose path has no wildcards, without a slash at its end.
+fn plain_folder(section: &Directive) -> Option<&str> {
+    let is_plain = section.name.eq_ignore_ascii_case("<directory")
+        && section.args.len() == 1
+        && !section.arg(0).contains(['*', '?', '[']);
+    is_plain.then(|| section.arg(0).trim_end_matches('/'))
 }
 
 /// Adds the mounts of lines `Alias` in a block.

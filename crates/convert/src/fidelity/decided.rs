@@ -207,6 +207,32 @@ pub(super) fn nginx(body: &str) -> Conversion {
 }
 
 #[test]
+fn a_location_that_only_auth_request_asks_is_carried_with_it() {
+    let fate = |body: &str| {
+        let found = nginx(body);
+        let mut notes = found.report.notes().iter();
+        let line = notes.find(|note| note.directive.starts_with("proxy_pass"));
+        (line.map(|note| note.fate.word()), found)
+    };
+    let internal = "location = /auth { internal; proxy_pass http://127.0.0.1:2/v; }";
+    let (word, found) = fate(&format!("location /in/ {{ auth_request /auth; }}\n{internal}"));
+    assert_eq!(word, Some("carried"), "{:?}", found.report);
+    assert_eq!(
+        decision(&found, "/in/a"),
+        "auth = \"http://127.0.0.1:2/v\"",
+        "{}",
+        found.toml
+    );
+    let refused = decision(&found, "/auth");
+    assert!(refused.contains("404"), "{refused} {}", found.toml);
+    // Nothing asks it, or clients may.
+    assert_eq!(fate(internal).0, Some("missing"));
+    let public = internal.replace("internal; ", "");
+    let (word, _) = fate(&format!("location /in/ {{ auth_request /auth; }}\n{public}"));
+    assert_eq!(word, Some("missing"));
+}
+
+#[test]
 fn a_location_asks_for_nothing_that_only_a_wider_one_asks_for() {
     let found = nginx(
         "location / { auth_basic x; auth_basic_user_file /u; }\nlocation /pub/ { expires 1d; }\n\
@@ -555,6 +581,51 @@ fn a_named_location_asks_for_more_than_a_wider_one() {
 }
 
 #[test]
+fn a_named_location_answers_paths_of_locations_in_others() {
+    let found = nginx(
+        "location / {\nlocation /in/ { try_files $uri @app; }\n}\n\
+         location @app { if ($http_x_bad) { return 403; } proxy_pass http://app:80; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    assert_eq!(proxies.len(), 1, "{}", found.toml);
+    assert!(
+        proxies[0].starts_with("path = \"/in/*\"") && proxies[0].contains("when = \"missing\""),
+        "{proxies:?}"
+    );
+    let refusal = decision(&found, "/in/a");
+    assert!(
+        refusal.contains("header x-bad") && refusal.contains("deny = [\"all\"]"),
+        "{refusal}: {}",
+        found.toml
+    );
+    assert_eq!(decision(&found, "/a"), "", "{}", found.toml);
+    check_fates(&found, &[(3, "unneeded", "looks for the file")]);
+    assert_eq!(found.report.count("open"), 0, "{:?}", found.report);
+    // Where two of them share paths, neither loses these.
+    let found = nginx(
+        "location / { location /in/ { try_files $uri @app; } location ~ \\.pdf$ { try_files $uri @app; } }\n\
+         location @app { proxy_pass http://app:80; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    for path in ["/in/*", "*.pdf"] {
+        let start = format!("path = \"{path}\"");
+        let is_whole = |table: &String| table.starts_with(&start) && !table.contains("except");
+        assert!(proxies.iter().any(is_whole), "{path}: {proxies:?}");
+    }
+    // The upstream of the location around does not answer in its place.
+    let found = nginx(
+        "location /x/ { proxy_pass http://around:80; location /x/in/ { try_files $uri @app; } }\n\
+         location @app { proxy_pass http://app:80; }",
+    );
+    let proxies = tables(site(&found, None), "proxy");
+    assert!(
+        proxies[0].starts_with("path = \"/x/*\"; except = [\"/x/in/*\"]"),
+        "{proxies:?}"
+    );
+    assert!(proxies[1].starts_with("path = \"/x/in/*\""), "{proxies:?}");
+}
+
+#[test]
 fn a_named_location_refuses_only_the_paths_that_lead_to_it() {
     let named = "location @app { if ($http_x_bad) { return 403; } proxy_pass http://app:80; }";
     for (around, own) in [
@@ -839,10 +910,17 @@ fn users_of_a_file_are_all_or_named() {
     );
     check_fates(&found, &[(7, "changed", "403"), (8, "changed", "403")]);
     // Alternatives.
-    assert_eq!(
-        asked("Require user ann\nRequire valid-user").0,
-        "htpasswd = \"/u\""
-    );
+    for lines in [
+        "Require user ann\nRequire valid-user",
+        "<RequireAny>\nRequire valid-user\n</RequireAny>\nRequire user ann",
+    ] {
+        let (all, found) = asked(lines);
+        assert_eq!(all, "htpasswd = \"/u\"", "{lines}: {}", found.toml);
+        let mut notes = found.report.notes().iter();
+        let line = notes.find(|note| note.directive == "Require user ann");
+        let fate = line.map(|note| note.fate.word());
+        assert_eq!(fate, Some("carried"), "{lines}: {:?}", found.report);
+    }
     let near = asked("Require user ann\nRequire ip 10.0.0.0/8").0;
     assert!(
         near.contains("10.0.0.0/8") && near.contains("users = [\"ann\"]") && near.contains("\"any\""),

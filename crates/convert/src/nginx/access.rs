@@ -66,6 +66,12 @@ impl Access {
         self.servers.clone_from(&around.servers);
     }
 
+    /// The URL that `auth_request` with this path asks. `None`: the result has no form for it.
+    pub(super) fn server(&self, path: &str) -> Option<&str> {
+        let url = self.servers.get(path)?;
+        (!url.contains("unix:")).then_some(url)
+    }
+
     /// Reads a directive. `None`: it is none of access.
     pub(super) fn read(&mut self, directive: &Directive) -> Option<Fate> {
         let arg = directive.arg(0);

@@ -44,6 +44,8 @@ pub(super) struct Context<'a> {
     /// Field lines of locations, those of the strongest first.
     pub(super) header_rules: Vec<HeaderRule>,
     pub(super) groups: &'a Groups,
+    /// The block of the server, which has the named locations.
+    pub(super) around: &'a [Directive],
     pub(super) variables: Variables,
     /// Whether the server has an address without TLS.
     pub(super) is_clear: bool,
@@ -114,22 +116,13 @@ pub(super) fn locations(
         .map(|directive| (directive, admission::placed(directive, outer, filled)))
         .collect();
     // A named location answers the paths whose files are tried in vain.
-    let tries = |block: &[Directive], name: &str| {
-        block
-            .iter()
-            .any(|one| one.name == "try_files" && one.args.last().is_some_and(|last| last == name))
-    };
     for index in 0..places.len() {
         let Some(name) = places[index].1.name.clone() else {
             continue;
         };
         let (mut patterns, mut left_out): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        for (_, place) in places
-            .iter()
-            .filter(|(directive, _)| tries(directive.inner(), &name))
-        {
-            patterns.extend(place.patterns.iter().cloned());
-            left_out.extend(place.filled.iter().cloned());
+        for (directive, place) in &places {
+            lead_to(&name, directive, place, &mut patterns, &mut left_out);
         }
         if tries(block, &name) {
             patterns.extend(outer.iter().cloned());
@@ -161,11 +154,17 @@ pub(super) fn locations(
         let (before, redirects, secured) = (site.proxies.len(), site.redirects.len(), site.secured.len());
         let known = own.len();
         own.extend(location(directive, place, block, around, site, cx));
+        // Its paths are those of locations that lead to it.
+        let is_other = |path: &&String| !place.is_for_missing || !place.patterns.contains(path);
+        let others: Vec<String> = match site.proxies.len() > before {
+            true => own[..known].iter().filter(is_other).cloned().collect(),
+            false => Vec::new(),
+        };
         // The upstream of a location, or of one inside it, is not that of stronger locations beside it.
         for rule in site.proxies.iter_mut().skip(before) {
             let is_inside = !place.patterns.contains(&rule.path);
             let mut lost = None;
-            for path in meet_all(std::slice::from_ref(&rule.path), &own[..known]) {
+            for path in meet_all(std::slice::from_ref(&rule.path), &others) {
                 let outcome = match path == rule.path {
                     true if is_inside => Err(format!(
                         "the upstream also answers `{path}`, where nginx sends files"
@@ -224,6 +223,42 @@ pub(super) fn locations(
     lines::note(block, &places, around, cx.report);
     reach::note_limits(&places, &site.limits, cx.report);
     own
+}
+
+/// Whether `try_files` of a block leads to this named location.
+fn tries(block: &[Directive], name: &str) -> bool {
+    let mut lines = block.iter().filter(|one| one.name == "try_files");
+    lines.any(|one| one.args.last().is_some_and(|last| last == name))
+}
+
+/// Whether `try_files` of a location, or of one in it, leads to this named location.
+fn leads_to(name: &str, location: &Directive) -> bool {
+    let mut inner = location.inner().iter().filter(|one| one.name == "location");
+    tries(location.inner(), name) || inner.any(|one| leads_to(name, one))
+}
+
+/// Adds the patterns of a location, and of those in it, that lead to a named one by `try_files`, and those whose shortest path is left
+/// out.
+fn lead_to(
+    name: &str,
+    location: &Directive,
+    place: &Place,
+    patterns: &mut Vec<String>,
+    left_out: &mut Vec<String>,
+) {
+    if tries(location.inner(), name) {
+        for path in &place.patterns {
+            if !patterns.contains(path) {
+                patterns.push(path.clone());
+            }
+        }
+        left_out.extend(place.filled.iter().cloned());
+    }
+    let inner = location.inner().iter().filter(|one| one.name == "location");
+    for one in inner.filter(|one| leads_to(name, one)) {
+        let inside = admission::placed(one, &place.patterns, &place.filled);
+        lead_to(name, one, &inside, patterns, left_out);
+    }
 }
 
 /// Whether nginx answers the one path of a location, a folder, with its index, and an application answers that index: a script.
@@ -397,7 +432,13 @@ fn location(
         site.limits.extend(level.limits.of(path));
     }
     if let Some(directive) = own.pass {
-        let fate = pass(directive, place, &level, site, cx.groups);
+        let rules = site.access.len();
+        let mut fate = pass(directive, place, &level, site, cx.groups);
+        // No client has these paths, and the access rules have the URL.
+        if matches!(fate, Fate::Missing(_)) && is_only_asked(block, place, siblings, &said, cx.groups) {
+            site.access.truncate(rules);
+            fate = Fate::Carried;
+        }
         cx.report.add(&directive.at, &directive.shown(), fate);
     }
     if let Some(directive) = own.to_fastcgi {
@@ -454,7 +495,7 @@ fn location(
         site.access.extend(access);
     }
     site.access.append(&mut refused);
-    if let Some(named) = refusing_fallback(block, siblings) {
+    if let Some(named) = refusing_fallback(block, cx.around) {
         site.access
             .extend(place.patterns.iter().map(|path| mark(named, path)));
     }
@@ -474,14 +515,11 @@ fn location(
     inner
 }
 
-/// The named location beside a location that answers where that finds no file, if it refuses some requests.
-fn refusing_fallback<'d>(block: &Directive, siblings: &'d [Directive]) -> Option<&'d Directive> {
-    let leads_to = |name: &str| {
-        let mut tries = block.inner().iter().filter(|one| one.name == "try_files");
-        tries.any(|one| one.args.last().is_some_and(|last| last == name))
-    };
-    let refuses = |one: &&Directive| is_named(one) && leads_to(one.arg(0)) && closed::refuses_some(one);
-    siblings.iter().find(refuses)
+/// The named location that answers where a location finds no file, if it refuses some requests. `around`: the block of the server.
+fn refusing_fallback<'d>(block: &Directive, around: &'d [Directive]) -> Option<&'d Directive> {
+    let refuses =
+        |one: &&Directive| is_named(one) && tries(block.inner(), one.arg(0)) && closed::refuses_some(one);
+    around.iter().find(refuses)
 }
 
 /// Whether a directive is a location that only others refer to.
@@ -512,6 +550,32 @@ fn refuse_with_files(named: &Directive, refused: Vec<Access>, site: &mut Site) {
             None => site.refusals.push(rule),
         }
     }
+}
+
+/// Whether a location answers nothing but `auth_request` of the block around it, with a URL that the result has.
+fn is_only_asked(
+    block: &Directive,
+    place: &Place,
+    siblings: &[Directive],
+    said: &Level,
+    groups: &Groups,
+) -> bool {
+    let path = block.args.last().map_or("", |text| text);
+    let has_url = said.access.server(path).is_some_and(|url| {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or(rest);
+        // `auth` names one server, and no group.
+        !groups.contains_key(authority)
+    });
+    let is_internal = block.inner().iter().any(|one| one.name == "internal");
+    place.is_exact() && is_internal && has_url && asks(siblings, path)
+}
+
+/// Whether `auth_request` in a block, or in a block in it, asks a location with this path.
+fn asks(block: &[Directive], path: &str) -> bool {
+    block
+        .iter()
+        .any(|one| (one.name == "auth_request" && one.arg(0) == path) || asks(one.inner(), path))
 }
 
 fn pass(directive: &Directive, place: &Place, level: &Level, site: &mut Site, groups: &Groups) -> Fate {
@@ -678,7 +742,7 @@ impl<'a> Own<'a> {
                     }
                 })
             }
-            "try_files" => match try_files(directive, &self.paths(), self.siblings, site) {
+            "try_files" => match try_files(directive, &self.paths(), cx.around, site) {
                 Fate::Missing(why) if closed::hides_files(directive) => match is_everything {
                     true => Fate::open(why),
                     false => {
@@ -726,7 +790,10 @@ impl<'a> Own<'a> {
             "access_log" => Fate::missing("the access log has all requests"),
             // An application answers other methods, too; of files, GET is all there is.
             "limit_except" => match block.inner().iter().any(|one| one.name.ends_with("_pass"))
-                || block.inner().iter().any(|one| falls_back(one, self.siblings))
+                || block
+                    .inner()
+                    .iter()
+                    .any(|one| falls_back(one, self.siblings) || falls_back(one, cx.around))
                 || !directive.args.iter().any(|name| name.eq_ignore_ascii_case("get"))
             {
                 true => closed::methods(directive, &self.place.patterns, site),

@@ -24,6 +24,7 @@ mod upstream;
 use crate::directive::Directive;
 use crate::fate::Fate;
 use crate::files::{Files, Text};
+use crate::logs;
 use crate::model::{Certificate, Cleartext, HOSTS_MAX, Lead, Redirect, Server, Site};
 use crate::regex::Match;
 use crate::report::{At, Report, Unreadable};
@@ -57,7 +58,10 @@ pub(crate) fn convert(main: &Text, files: &dyn Files, report: &mut Report) -> Re
         false => (tree, Vec::new()),
     };
     for directive in &main {
-        let fate = of_main(directive, report);
+        let fate = match directive.name.as_str() {
+            "error_log" => logs::messages(directive, directive.arg(0), &mut server),
+            _ => of_main(directive, report),
+        };
         report.add(&directive.at, &directive.shown(), fate);
     }
     http(&inside, &mut server, &mut drafts, report);
@@ -135,6 +139,9 @@ fn of_http(directive: &Directive, level: &mut Level, server: &mut Server) -> Fat
     }
     if directive.name == "access_log" {
         return log::access(directive, &mut level.site.log, server);
+    }
+    if directive.name == "error_log" {
+        return logs::messages(directive, directive.arg(0), server);
     }
     if let Some(fate) = certificate(directive, &mut level.site) {
         return fate;
@@ -357,6 +364,7 @@ fn server(
         folders: Vec::new(),
         header_rules: Vec::new(),
         groups,
+        around: block.inner(),
         variables,
         is_clear: draft.is_clear(),
         report,

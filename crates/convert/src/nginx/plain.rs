@@ -61,7 +61,7 @@ const PLAIN: &[(&str, bool, &str)] = &[
     (
         "error_log debug_connection",
         true,
-        "Weir logs errors to standard error, which a service manager keeps",
+        "Weir writes its messages about all paths to one log: `server-log`, or standard error",
     ),
     (
         "log_not_found log_subrequest open_log_file_cache",
