@@ -138,7 +138,7 @@ fn a_file_that_cannot_be_written_ends_the_start() {
             ],
             &[],
             2,
-            "also an access log",
+            "are one file",
         ),
     ] {
         let (code, said) = Launch::bare()
