@@ -79,6 +79,10 @@ fn stored_responses_survive_a_restart() {
     let folder = tree.join("cache");
     let config = configured(&tree, &upstream, &folder);
     let mut server = launch(&config).start();
+    // Responses that come before the folder has been read are not written.
+    eventually("the folder has been read", || {
+        server.stderr().contains("cache on disk").then_some(())
+    });
     assert_eq!(number(&server, "/api/a").0, 1);
     assert_eq!(number(&server, "/api/b").0, 2);
     wait_for(&server, "disk_writes_total", 2);
