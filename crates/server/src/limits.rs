@@ -113,9 +113,8 @@ impl Limits {
             .unwrap_or_else(|| Limits::share_of_address(self.connections))
     }
 
-    /// Connections accepted in a turn. A client that opens one connection after the other may have closed all that were accepted
-    /// in this turn and the one before, and the server learns that only between turns: together they must not reach the
-    /// limit of an address.
+    /// Connections accepted in a turn: at most half of what an address may have. The server learns of closes between turns only, and a
+    /// client that opens one connection after the other may have closed all that were accepted in two turns.
     pub fn accepts_per_turn(&self) -> u32 {
         (self.per_address() / 2).clamp(1, ACCEPTS_PER_TURN)
     }
