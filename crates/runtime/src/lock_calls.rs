@@ -5,6 +5,7 @@
 
 use crate::clock;
 use rustix::thread::futex;
+use std::cell::Cell;
 use std::hint;
 use std::sync::atomic::AtomicU32;
 use units::Duration;
@@ -30,9 +31,34 @@ pub fn hold_for(time: Duration) {
     }
 }
 
+thread_local! {
+    /// What is to be spent after a lock is released; `None` while this thread may spend at once.
+    static UNSPENT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
 /// Spends at least `time` of the processor before a request is answered. While other threads have the processor, no time
 /// is spent: by the clock, threads that take turns on one processor would all spend theirs at once.
 pub fn spend_for(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    match UNSPENT.get() {
+        Some(unspent) => UNSPENT.set(Some(unspent.saturating_add(time))),
+        None => spend_now(time),
+    }
+}
+
+/// Runs `locked`, which takes a lock and releases it. What [`spend_for`] is asked for meanwhile is spent afterwards:
+/// otherwise, threads that share the lock would have one processor between them.
+pub(crate) fn spend_after<T>(locked: impl FnOnce() -> T) -> T {
+    UNSPENT.set(Some(Duration::ZERO));
+    let result = locked();
+    // After a panic of `locked`, the next call begins anew.
+    spend_now(UNSPENT.take().unwrap_or_default());
+    result
+}
+
+fn spend_now(time: Duration) {
     if time.is_zero() {
         return;
     }
@@ -74,6 +100,21 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// What is asked for under a lock is spent when the lock is free.
+    #[test]
+    fn nothing_is_spent_under_a_lock() {
+        const EACH: Duration = Duration::from_millis(5);
+        let before = clock::thread_cpu();
+        let under_lock = spend_after(|| {
+            spend_for(EACH);
+            spend_for(EACH);
+            UNSPENT.get()
+        });
+        assert_eq!(under_lock, Some(EACH + EACH), "unspent, both of them");
+        assert!(clock::thread_cpu().saturating_sub(before) >= EACH + EACH);
+        assert_eq!(UNSPENT.get(), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! The cost is a lock, taken for each call and never while bytes move or a job runs. Everything else is forwarded.
 
+use crate::lock_calls::spend_after;
 use crate::memory::Budget;
 use crate::session::{Accepted, Action, Context, Dialing, Event, JobOf, Line, Service, Session, Tx};
 use crate::shaping::Withheld;
@@ -106,11 +107,11 @@ impl<S: Session> Session for Shared<S> {
     type Cx = SharedContext<S::Cx>;
 
     fn handle(&mut self, cx: &mut Self::Cx, event: Event<'_, JobOf<S>>, tx: &mut Tx, now: Instant) {
-        self.0.handle(&mut cx.lock().cx, event, tx, now);
+        spend_after(|| self.0.handle(&mut cx.lock().cx, event, tx, now));
     }
 
     fn poll(&mut self, cx: &mut Self::Cx, tx: &mut Tx, now: Instant) -> Action<JobOf<S>> {
-        self.0.poll(&mut cx.lock().cx, tx, now)
+        spend_after(|| self.0.poll(&mut cx.lock().cx, tx, now))
     }
 
     fn deadline(&self) -> Option<Instant> {
