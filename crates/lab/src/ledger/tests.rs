@@ -472,7 +472,7 @@ fn a_model_matches_its_experiment_if_every_mean_is_within_a_quarter() {
         let entry = entry_with("qos", "mo-06", numbers);
         assert_eq!(entry.verdict, wanted, "{last}: {}", entry.reason);
         assert_eq!(
-            entry.reason.contains("Supposed, not tested: "),
+            entry.reason.contains("Cause not tested: "),
             wanted == Verdict::NotReproduced,
             "{}",
             entry.reason
