@@ -292,12 +292,7 @@ impl Study {
                 }
                 world => views.get(&world).filter(fails),
             };
-            // An explanation that no run tests is told as such below.
-            let is_told = of_world.is_empty() && !claim.supposed.is_empty();
-            if is_open
-                && !is_told
-                && let Some(view) = view
-            {
+            if is_open && let Some(view) = view {
                 let place = if world == World::Measured {
                     ""
                 } else {
@@ -307,10 +302,6 @@ impl Study {
                 reason.push_str(&format!(". {cause}"));
                 all_causes.push(cause);
             }
-        }
-        if is_refuted && !claim.supposed.is_empty() {
-            reason.push_str(&format!(". Supposed, not tested: {}", claim.supposed));
-            all_causes.push(format!("Supposed, not tested: {}", claim.supposed));
         }
         (verdict, reason, all_causes.join(". "))
     }

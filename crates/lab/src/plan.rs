@@ -281,10 +281,6 @@ pub struct Claim {
     /// Unit of these numbers.
     #[serde(default)]
     pub unit: Unit,
-    /// A supposed cause of differences between the document and today's measurements, which no arm switches off.
-    /// Reports mark it as supposed. Tested causes go into `cause`.
-    #[serde(default)]
-    pub supposed: String,
     /// Counterfactuals: a feature switched off, and the rules evaluated without it. At most [`CAUSES_MAX`].
     #[serde(default)]
     pub cause: Vec<Cause>,

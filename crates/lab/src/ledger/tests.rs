@@ -27,7 +27,7 @@ read = [{ labels = { mode = "/mode" }, values = { packets = "/packets" } }]
 [[claim]]
 id = "mo-01"
 rules = ["packets{mode=old} / packets{mode=new} >= 2"]
-supposed = "something else"
+# more keys
 [[claim.cause]]
 off = ["this"]
 rules = ["packets{mode=this} / packets{mode=new} >= 2"]
@@ -162,7 +162,7 @@ fn what_is_measured_decides_then_what_is_simulated() {
             &[("live", Done, 150.0), ("then", Done, 300.0)],
             Verdict::SimulatedOnly,
             "simulated: 3 ≥ 2; measured: 1.5 is not ≥ 2. Cause not tested: no counterfactual has been \
-                 run. Supposed, not tested: something else",
+                 run",
         ),
         (&[("live", Done, 150.0)], Verdict::NotReproduced, "1.5 is not ≥ 2"),
         (
@@ -198,14 +198,14 @@ fn what_is_measured_decides_then_what_is_simulated() {
     }
 }
 
-/// The verdict of mo-01 with this in place of its `supposed`, from one measured run with these packets by mode.
+/// The verdict of mo-01 with these keys, from one measured run with these packets by mode.
 fn judged(keys: &str, packets: &[(&str, f64)]) -> Entry {
     judged_by("live", keys, packets)
 }
 
 /// By the arm of this name: `live` is measured, `then` simulated.
 fn judged_by(arm: &str, keys: &str, packets: &[(&str, f64)]) -> Entry {
-    let text = PLAN.replace("supposed = \"something else\"", keys);
+    let text = PLAN.replace("# more keys", keys);
     let plan = Plan::parse("p", &text).expect("a plan");
     let lines = packets
         .iter()
@@ -291,7 +291,7 @@ fn what_holds_by_construction_is_no_reproduction() {
     let entry = judged_by("then", "assumed = 'A'", &holds);
     assert_eq!(entry.verdict, Verdict::Assumed, "{}", entry.reason);
     assert!(entry.reason.ends_with(". Assumed: A"), "{}", entry.reason);
-    let both = PLAN.replace("supposed = \"something else\"", "identity = 'I'\nassumed = 'A'");
+    let both = PLAN.replace("# more keys", "identity = 'I'\nassumed = 'A'");
     let refused = Plan::parse("p", &both).expect_err("both").to_string();
     assert!(refused.contains("exclude each other"), "{refused}");
 }
