@@ -436,6 +436,7 @@ impl Profile {
             label: label.to_owned(),
             groups: vec![String::new()],
             series,
+            reach: None,
         };
         chart::page(&[pie.body_in(&colors), bars.body_in(&of_bars)])
     }

@@ -240,6 +240,7 @@ fn packet_types(summary: &Summary) -> Bars {
             ("from clients".to_owned(), values(&summary.from_clients.kinds)),
             ("from servers".to_owned(), values(&summary.from_servers.kinds)),
         ],
+        reach: None,
     }
 }
 

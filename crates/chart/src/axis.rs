@@ -20,6 +20,8 @@ pub struct Axis {
     pub scale: Scale,
     /// Whether the axis always includes zero.
     pub has_zero: bool,
+    /// A value that the axis includes, though nothing is drawn there.
+    pub reach: Option<f64>,
 }
 
 impl Axis {
@@ -37,6 +39,7 @@ impl Axis {
             label: label.to_owned(),
             scale: Scale::Linear,
             has_zero: false,
+            reach: None,
         }
     }
 
@@ -46,13 +49,14 @@ impl Axis {
             label: label.to_owned(),
             scale: Scale::Logarithmic,
             has_zero: false,
+            reach: None,
         }
     }
 
     /// The label; if the axis does not begin at zero as readers expect, it says where it begins.
     pub(super) fn told(&self, ruler: &Ruler) -> String {
         if ruler.scale == Scale::Linear && ruler.low > 0.0 && !self.label.is_empty() {
-            format!("{} (axis begins at {})", self.label, number(ruler.low))
+            format!("{} (from {})", self.label, number(ruler.low))
         } else {
             self.label.clone()
         }

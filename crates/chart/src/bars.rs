@@ -8,6 +8,9 @@ use std::fmt::Write;
 /// Bars narrower than this get numbers of three digits, so that the numbers do not overlap.
 const NARROW: f64 = 36.0;
 
+/// Bars narrower than this have no numbers in a compact chart: even upright ones would overlap.
+const NARROWEST: f64 = 12.0;
+
 /// Number of characters that fit into this width.
 fn letters(room: f64) -> usize {
     (room / 8.4) as usize
@@ -33,6 +36,8 @@ pub struct Bars {
     pub groups: Vec<String>,
     /// Each series' name and its value in every group.
     pub series: Vec<(String, Vec<f64>)>,
+    /// A value that the value axis includes, though no bar is so high.
+    pub reach: Option<f64>,
 }
 
 impl Bars {
@@ -76,14 +81,20 @@ impl Bars {
         let pitch = (right - sheet.left) / self.groups.len().max(1) as f64;
         let width = pitch * 0.8 / self.series.len().max(1) as f64;
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
-        let shown = |value: f64| number(if width < NARROW { rounded(value) } else { value });
+        let is_rounded = width < NARROW || sheet.is_legend_below;
+        let shown = |value: f64| number(if is_rounded { rounded(value) } else { value });
+        let has_numbers = width >= NARROWEST || !sheet.is_legend_below;
         // Numbers wider than their bars (plus a space between neighbors) are rotated and need room above the highest
         // bar.
         let numbers = values.clone().filter(|value| value.is_finite());
         let longest = numbers.map(|value| shown(value).chars().count()).max();
         let is_upright = sheet.is_legend_below && letters(width) <= longest.unwrap_or(0);
-        let most = values.clone().fold(0.0, f64::max);
-        let head = if is_upright { 1.13 * most } else { 0.0 };
+        let most = values.clone().chain(self.reach).fold(0.0, f64::max);
+        let head = if is_upright && has_numbers {
+            1.13 * most
+        } else {
+            most
+        };
         let y = Ruler::over(values.chain([0.0, head]), Scale::Linear, bottom, TOP);
         let ground = y.place(0.0).unwrap_or(bottom);
         // An empty ruler: the group names take the place of its marks.
@@ -122,12 +133,14 @@ impl Bars {
                 let _ = write!(
                     svg,
                     "<rect class=\"s{class}\" stroke=\"none\" fill=\"currentColor\"{paint} x=\"{left:.1}\" y=\"{:.1}\" \
-                     width=\"{:.1}\" height=\"{:.1}\"/><text class=\"small\" {place}>{}</text>",
+                     width=\"{:.1}\" height=\"{:.1}\"/>",
                     top.min(ground),
                     width * 0.92,
-                    (ground - top).abs(),
-                    shown(value)
+                    (ground - top).abs()
                 );
+                if has_numbers {
+                    let _ = write!(svg, "<text class=\"small\" {place}>{}</text>", shown(value));
+                }
             }
         }
         let curves: Vec<(&str, Stroke)> = self
@@ -147,7 +160,7 @@ mod tests {
     use crate::paper::HEIGHT;
 
     #[test]
-    fn numbers_over_narrow_bars_have_three_digits() {
+    fn numbers_over_bars_have_three_digits() {
         for (value, wanted) in [
             (559.6, "560"),
             (2.379, "2.38"),
@@ -169,6 +182,7 @@ mod tests {
                 ("out".to_owned(), vec![1.0, 20.0]),
                 ("in".to_owned(), vec![1.0, 0.0]),
             ],
+            reach: None,
         };
         let svg = page(&[bars.body()]);
         // One more is the ground.

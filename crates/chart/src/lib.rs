@@ -89,7 +89,7 @@ impl Chart {
                 .iter()
                 .flat_map(|series| series.points.iter().copied())
         };
-        let zero = |axis: &Axis| axis.has_zero.then_some(0.0);
+        let zero = |axis: &Axis| axis.has_zero.then_some(0.0).into_iter().chain(axis.reach);
         let (right, bottom) = sheet.corner();
         let xs = all().map(|point| point.0).chain(zero(&self.x));
         let ys = all().map(|point| point.1).chain(zero(&self.y));
@@ -242,9 +242,8 @@ mod tests {
         Chart {
             title: "a < b".to_owned(),
             x: Axis {
-                label: "x".to_owned(),
                 scale,
-                has_zero: false,
+                ..Axis::linear("x")
             },
             y: Axis::linear("y"),
             series: vec![Series {
@@ -289,7 +288,7 @@ mod tests {
     #[test]
     fn an_axis_begins_at_zero_or_says_where() {
         let mut far = chart(vec![(0.0, 90.0), (1.0, 100.0)], Scale::Linear);
-        assert!(document(&[far.clone()]).contains(">y (axis begins at 85)<"));
+        assert!(document(&[far.clone()]).contains(">y (from 85)<"));
         far.y = Axis::from_zero("y");
         let svg = far.compact(&[0]);
         assert!(

@@ -56,7 +56,7 @@ pub(super) const COLORS: [(&str, &str); 7] = [
     ("#007a58", "#2fd0a2"),
     ("#a3488a", "#e39bcb"),
     ("#7a6a00", "#f0e442"),
-    ("#56b4e9", "#9ad4f5"),
+    ("#56b4e9", "#cfeaff"),
     ("#555555", "#bbbbbb"),
 ];
 

@@ -74,6 +74,30 @@ impl Verdict {
             Verdict::NotJudged => "not judged",
         }
     }
+
+    /// What it says of a claim, for readers of a report.
+    pub fn means(self) -> &'static str {
+        match self {
+            Verdict::Reproduced => {
+                "measurements on this machine meet the claim's rules; for claims about formulas, the formulas do"
+            }
+            Verdict::AgedOnly => {
+                "measurements meet the rules on this kernel with an aged TCP, and not with today's"
+            }
+            Verdict::SimulatedOnly => {
+                "the simulation meets the rules. Measurements do not, do not exercise the claim, or are missing"
+            }
+            Verdict::Borderline => "a number is within 1 % of its bound, so the exact bound decides",
+            Verdict::Identity => "the rules hold by construction, whatever the results are",
+            Verdict::Assumed => {
+                "only a simulation meets the rules, and one of its parameters presumes the claim"
+            }
+            Verdict::NotReproduced => "the results break a rule",
+            Verdict::PremiseNotMet => "the runs do not exercise what the claim is about",
+            Verdict::NotTestable => "this machine lacks something that the runs need",
+            Verdict::NotJudged => "no run decides the claim yet",
+        }
+    }
 }
 
 /// A claim with its verdict.
@@ -262,11 +286,13 @@ impl Study {
             let [strict, lenient] = [Strictness::Strict, Strictness::Lenient].map(decide);
             match (strict, lenient) {
                 (Decision::Verdict(strict), Decision::Verdict(lenient)) if strict != lenient => {
-                    reason.push_str(&format!(
-                        ". Borderline: with every constant bound moved by 1 % the verdict is \"{}\" or \"{}\"",
+                    let borderline = format!(
+                        "Borderline: with every constant bound moved by 1 % the verdict is \"{}\" or \"{}\"",
                         strict.name(),
                         lenient.name()
-                    ));
+                    );
+                    reason.push_str(&format!(". {borderline}"));
+                    all_causes.push(borderline);
                     Verdict::Borderline
                 }
                 _ => verdict,

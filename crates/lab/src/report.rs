@@ -276,6 +276,7 @@ fn verdicts(material: &Material<'_>) -> String {
         label: "claims".to_owned(),
         groups: documents.iter().map(|plan| document(plan)).collect(),
         series,
+        reach: None,
     };
     bars.compact(&colors)
 }

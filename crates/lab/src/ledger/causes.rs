@@ -78,7 +78,7 @@ fn smallest(
         .iter()
         .map(|one| format!("{}{}", one.name(), one.mark()))
         .collect();
-    Some(names.join(", or without ") + caveat)
+    Some(names.join(", or ") + caveat)
 }
 
 /// Whether the plan has the set that lacks one of these features.
@@ -95,12 +95,12 @@ pub(super) fn named(measured: &View, all: &[Counterfactual]) -> String {
     let (conditions, features): (Vec<&Counterfactual>, Vec<&Counterfactual>) =
         all.iter().partition(|one| one.of_document);
     if let Some(names) = smallest(&features, all, Counterfactual::holds) {
-        return format!("Cause: the claim holds without {names}");
+        return format!("Cause: {names}");
     }
     let unknown = unknown(measured, &features, all);
     match smallest(&conditions, all, Counterfactual::holds) {
         Some(names) => {
-            format!("{unknown}. Condition: the claim holds without {names}, which the document had")
+            format!("{unknown}. Condition: {names}, which the document had")
         }
         None => unknown,
     }
@@ -189,25 +189,25 @@ mod tests {
                     without(&["B"], true, &[true, true]),
                     without(&["A"], true, &[true, false]),
                 ],
-                "Cause: the claim holds without B",
+                "Cause: B",
             ),
             (
                 vec![
                     without(&["A", "B", "C"], true, &[true, true]),
                     without(&["A"], false, &[true, true]),
                 ],
-                "Cause: the claim holds without A, B and C (not every smaller set was tested)",
+                "Cause: A, B and C (not every smaller set was tested)",
             ),
             (
                 vec![
                     without(&["A"], true, &[true, true]),
                     without(&["B"], true, &[true, true]),
                 ],
-                "Cause: the claim holds without A, or without B",
+                "Cause: A, or B",
             ),
             (
                 vec![barely("A"), without(&["B", "C"], true, &[true, true])],
-                "Cause: the claim holds without B and C (not every smaller set was tested)",
+                "Cause: B and C (not every smaller set was tested)",
             ),
             (
                 vec![
@@ -215,7 +215,7 @@ mod tests {
                     without(&["B"], true, &[true, false]),
                     without(&["A"], true, &[true, false]),
                 ],
-                "Cause: the claim holds without A and B",
+                "Cause: A and B",
             ),
             // A condition of the document is no cause, alone or with others.
             (
@@ -223,8 +223,8 @@ mod tests {
                     without(&["D"], true, &[true, true]),
                     without(&["A"], true, &[true, false]),
                 ],
-                "Cause unknown: no tested feature is enough; rule 1 holds without A; rule 2 in none. Condition: the claim holds \
-                 without D, which the document had",
+                "Cause unknown: no tested feature is enough; rule 1 holds without A; rule 2 in none. Condition: D, which the \
+                 document had",
             ),
             (
                 vec![
@@ -239,7 +239,7 @@ mod tests {
             ),
             (
                 vec![without(&["A", "B"], true, &[true, true]), not_run()],
-                "Cause: the claim holds without A and B (smaller sets have not been run)",
+                "Cause: A and B (smaller sets have not been run)",
             ),
             (
                 vec![not_run()],

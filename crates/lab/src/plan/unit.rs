@@ -28,7 +28,12 @@ pub enum Unit {
 impl Unit {
     /// A value, or the least and largest of several, in few digits and with the unit.
     pub fn text(self, (low, high): (f64, f64)) -> String {
-        let factor = if self == Unit::Share { 100.0 } else { 1.0 };
+        let is_giga = self == Unit::Mbit && high.abs() >= 1000.0;
+        let factor = match self {
+            Unit::Share => 100.0,
+            _ if is_giga => 1e-3,
+            _ => 1.0,
+        };
         let sign = match self {
             Unit::Number => "",
             Unit::Ratio => "\u{a0}×",
@@ -36,6 +41,7 @@ impl Unit {
             Unit::Points => "\u{a0}points",
             Unit::Ms => "\u{a0}ms",
             Unit::S => "\u{a0}s",
+            Unit::Mbit if is_giga => "\u{a0}Gbit/s",
             Unit::Mbit => "\u{a0}Mbit/s",
         };
         match (rounded(low * factor), rounded(high * factor)) {
@@ -87,6 +93,7 @@ mod tests {
             (Unit::Number, (-12345.0, -12345.0), "-12,345"),
             (Unit::Number, (2.22e-15, 0.0), "0"),
             (Unit::Mbit, (45.02, 45.02), "45.0\u{a0}Mbit/s"),
+            (Unit::Mbit, (14_767.0, 15_392.0), "14.8 to 15.4\u{a0}Gbit/s"),
         ] {
             assert_eq!(unit.text(range), wanted, "{unit:?} {range:?}");
         }

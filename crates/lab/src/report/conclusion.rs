@@ -51,7 +51,7 @@ pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
         let mut text = one.says(told, now).map_or_else(general, str::to_owned);
         let is_presumed = claims.iter().any(|entry| entry.verdict == Verdict::Assumed);
         if told == Some(true) && is_presumed && !text.contains("assum") {
-            text.push_str(" The simulation of then presumes it.");
+            text.push_str(" The simulation assumes what it shows of then.");
         }
         all.push(text);
     }
@@ -156,6 +156,18 @@ fn count(entries: &[&Entry], is_since: bool, kind: &str) -> String {
     } else {
         "by the document's formulas"
     };
+    if number(then) == 0 && (!is_measured || number(self::now) == 0) {
+        let place = if is_measured {
+            format!("{then_place} or on this machine now")
+        } else {
+            then_place.to_owned()
+        };
+        return format!(
+            "Of {} {kind}{}, none holds {place}{rest}.",
+            entries.len(),
+            plural(entries.len())
+        );
+    }
     format!(
         "Of {} {kind}{}, {} {then_place}{now}{rest}.",
         entries.len(),

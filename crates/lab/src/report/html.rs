@@ -12,6 +12,7 @@ use crate::ledger::{Entry, Study, Verdict, View};
 use crate::observation::World;
 use crate::plan::Plan;
 use chart::escaped;
+use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -52,6 +53,10 @@ fn entries<'m>(material: &Material<'m>, study: &'m Study) -> impl Iterator<Item 
         .filter(|entry| entry.study.as_ref() == Some(&study.name))
 }
 
+/// The marks of [`value`] in words.
+const MARKS: &str = "✓ all rules of the claim hold in this world, ✗ at least one does not, · the world cannot decide. The number \
+                     is that of the first rule; if another fails, it is named.";
+
 /// A claim's number in a world, rounded, with marks for recalled numbers and single runs; exact in the tooltip.
 fn value(entry: &Entry, world: World) -> Option<String> {
     let view = entry.views.get(&world)?;
@@ -68,10 +73,39 @@ fn value(entry: &Entry, world: World) -> Option<String> {
     } else {
         ""
     };
+    let rule = match failing_rule(view) {
+        Some(rule) if kind == "fails" => format!(" data-rule=\" (rule {rule})\""),
+        _ => String::new(),
+    };
     Some(format!(
-        "<span class=\"{kind}{recalled}\" title=\"{}\">{text}</span>",
+        "<span class=\"{kind}{recalled}\"{rule} title=\"{}\">{text}</span>",
         escaped(&super::numbers(view))
     ))
+}
+
+/// The number of the first rule that fails, if the first rule of all, whose number is shown, does not.
+fn failing_rule(view: &View) -> Option<usize> {
+    let first = view.met.iter().position(|met| *met == Some(false))?;
+    (first > 0).then_some(first + 1)
+}
+
+/// The marks, what else is said of them, and what each verdict says, folded.
+fn legend(html: &mut String, more: &str) {
+    // Writing to a String cannot fail, here and below.
+    let _ = write!(
+        html,
+        "<details><summary>What the marks and verdicts mean</summary><p>{MARKS} {more}</p><ul class=\"gaps\">"
+    );
+    for verdict in Verdict::ALL {
+        let _ = write!(
+            html,
+            "<li><span class=\"verdict {}\">{}</span>: {}</li>",
+            class(verdict),
+            verdict.name(),
+            verdict.means()
+        );
+    }
+    html.push_str("</ul></details>\n");
 }
 
 /// The document's number with authors and year, or with its subject.

@@ -168,7 +168,7 @@ fn rows(text: &mut String, laid: &Layout) {
 
 fn tallied(text: &mut String, entries: &[&Entry]) {
     for (verdict, count) in counts(entries) {
-        let _ = writeln!(text, "- {}: {count}", verdict.name());
+        let _ = writeln!(text, "- {}: {count} ({})", verdict.name(), verdict.means());
     }
 }
 

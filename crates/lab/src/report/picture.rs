@@ -70,8 +70,31 @@ pub(super) fn by_world(study: &Study, picture: &Picture) -> Vec<Picture> {
     }
 }
 
+/// The largest value of a picture with a value axis from zero; `None` for other pictures and without data.
+pub(super) fn most(study: &Study, picture: &Picture) -> Option<f64> {
+    if picture.pie || !picture.blocks.is_empty() || picture.ladder.is_some() || picture.from.is_some() {
+        return None;
+    }
+    let worlds = match picture.series == "world" {
+        true => picture.worlds.clone(),
+        false => vec![first_world(study, picture)?],
+    };
+    let groups = worlds.iter().flat_map(|&world| groups(study, picture, world));
+    groups.map(|group| group.median()).reduce(f64::max)
+}
+
 /// The picture as SVG, with the worlds it shows; `None` without data. An empty `title` draws none.
 pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(String, Vec<World>)> {
+    draw_up_to(study, picture, title, None)
+}
+
+/// As [`draw`], with a value axis that includes `reach`.
+pub(super) fn draw_up_to(
+    study: &Study,
+    picture: &Picture,
+    title: &str,
+    reach: Option<f64>,
+) -> Option<(String, Vec<World>)> {
     if picture.pie {
         return pie(study, picture, title);
     }
@@ -152,6 +175,7 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
                 .iter()
                 .map(|curve| (curve_name(&study.plan, curve), values(curve)))
                 .collect(),
+            reach,
         };
         return Some((bars.compact(&colors), worlds));
     }
@@ -164,7 +188,10 @@ pub(super) fn draw(study: &Study, picture: &Picture, title: &str) -> Option<(Str
     let chart = Chart {
         title: title.to_owned(),
         x: Axis::linear(&across_label(picture)),
-        y: Axis::from_zero(&label),
+        y: Axis {
+            reach,
+            ..Axis::from_zero(&label)
+        },
         series: curves
             .iter()
             .map(|curve| Series {

@@ -420,8 +420,8 @@ fn the_protocols_since_are_apart_from_the_five_documents() {
     assert_eq!(json["verdicts_since"]["not judged"], 17);
     let markdown = super::text(&material_both);
     let parts = [
-        "- reproduced: 2\n",
-        "\nThe protocols since:\n\n- reproduced: 0\n",
+        "- reproduced: 2 (measurements",
+        "\nThe protocols since:\n\n- reproduced: 0 (",
         "## The protocols since: 17 claims",
     ];
     let places: Vec<usize> = parts
@@ -457,7 +457,9 @@ rules = ["packets{mode=http10,test=first_time} / packets{mode=pipelined,test=fir
         "{markdown}"
     );
     assert!(
-        markdown.contains(&format!("- not judged: 39\n\n{counted}.\n")),
+        markdown.contains(&format!(
+            "- not judged: 39 (no run decides the claim yet)\n\n{counted}.\n"
+        )),
         "{markdown}"
     );
     let table = markdown

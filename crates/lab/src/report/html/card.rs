@@ -8,14 +8,14 @@ use crate::report::{COUNTERFACTUALS, cells, numbers};
 use std::fmt::Write;
 
 /// Letters of a cause that are shown before the fold.
-const CAUSE_MAX: usize = 130;
+const CAUSE_MAX: usize = 200;
 
 /// Adds the card.
 pub(super) fn card(html: &mut String, entry: &Entry) {
     // Writing to a String cannot fail, here and below.
     let _ = write!(
         html,
-        "<article class=\"card\" id=\"{0}\"><p class=\"top\"><a href=\"#{0}\">{0}</a> {4}<span class=\"verdict {1}\">{2}</span></p>\
+        "<article class=\"card\" data-verdict=\"{1}\" id=\"{0}\"><p class=\"top\"><a href=\"#{0}\">{0}</a> {4}<span class=\"verdict {1}\">{2}</span></p>\
          <p class=\"claim\">{3}</p><p class=\"worlds\">",
         escaped(&entry.id),
         class(entry.verdict),
@@ -61,20 +61,42 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
     html.push_str("</article>\n");
 }
 
-/// The first words of a text, cut at a space.
+/// The text without what is in brackets, and if it is still long its first words, cut at a space. The whole is in the fold.
 fn short(text: &str) -> String {
+    let text = without_brackets(text);
     if text.chars().count() <= CAUSE_MAX {
-        return text.to_owned();
+        return text;
     }
     let head: String = text.chars().take(CAUSE_MAX).collect();
     let end = head.rfind(' ').unwrap_or(head.len());
     format!("{} …", head[..end].trim_end_matches([',', ';', ':', '.']))
 }
 
+fn without_brackets(text: &str) -> String {
+    let mut depth = 0_u32;
+    let mut kept = String::new();
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth > 0 => {
+                depth -= 1;
+                // The space before it.
+                if depth == 0 && kept.ends_with(' ') {
+                    kept.pop();
+                }
+            }
+            c if depth == 0 => kept.push(c),
+            _ => {}
+        }
+    }
+    kept
+}
+
 fn judged(html: &mut String, entry: &Entry) {
     let _ = write!(
         html,
-        "<details><summary>Why, and how it is judged</summary><p>{}</p><p>{}: {}</p>",
+        "<details><summary>Why, and how it is judged</summary><p>Number: {}</p><p>{}</p><p>{}: {}</p>",
+        escaped(&entry.shows),
         escaped(&entry.reason),
         if entry.is_since() {
             "Source"
@@ -143,6 +165,7 @@ mod tests {
     #[test]
     fn a_long_cause_is_cut_at_a_word() {
         assert_eq!(short("Cause unknown"), "Cause unknown");
+        assert_eq!(short("Cause: a (x (y) z), or b (single run)"), "Cause: a, or b");
         let long = "wörter, ".repeat(40);
         let cut = short(&long);
         assert!(

@@ -195,10 +195,17 @@ pub(super) fn assumed(html: &mut String, study: &Study) {
 pub(super) fn runs(html: &mut String, study: &Study, raw: Raw) {
     let _ = writeln!(
         html,
-        "<details class=\"runs\"><summary>{} runs, each with its command and raw result</summary><div class=\"wide\"><table><thead><tr>\
+        "<details class=\"runs\"><summary>{} runs, each with its command and {}</summary><div class=\"wide\"><table><thead><tr>\
          <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Excluded<th>Seconds<th>Steal %<th>Others %\
          <th class=\"l\">Commands</tr></thead><tbody>",
-        study.records.len()
+        study.records.len(),
+        match raw {
+            Raw::Files => "raw result".to_owned(),
+            Raw::Tables => format!(
+                "numbers (<a href=\"results/{0}-values.csv\">all numbers</a>, <a href=\"results/{0}-runs.csv\">all runs</a>)",
+                study.name
+            ),
+        }
     );
     for (file, record) in &study.records {
         let head = &record.head;

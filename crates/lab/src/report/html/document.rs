@@ -1,8 +1,8 @@
 //! The page of a document: its conclusion, figures then beside now, a card for each claim. Everything else is folded.
 
 use super::card::card;
-use super::details::{assumed, figure, legend, made_with, own, place, printed, runs};
-use super::{FOOT, entries, escaped, file, head, named, prose};
+use super::details::{assumed, figure, legend as legend_of_tables, made_with, own, place, printed, runs};
+use super::{FOOT, entries, escaped, file, head, legend, named, prose};
 use crate::coverage;
 use crate::ledger::Study;
 use crate::observation::World;
@@ -43,6 +43,10 @@ pub(super) fn page(material: &Material<'_>, study: &Study) -> String {
     for one in front().filter(|one| !is_any_drawn || is_drawn(one)) {
         pair(&mut html, study, one);
     }
+    legend(
+        &mut html,
+        "Cause: the smallest change with which the claim holds.",
+    );
     html.push_str("<section class=\"cards\">\n");
     for entry in all {
         card(&mut html, entry);
@@ -84,14 +88,20 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
         .filter(|(_, side)| !side.worlds.is_empty())
         .collect();
     let class = if sides.len() == 1 { "pair alone" } else { "pair" };
+    let reach = shared_reach(study, &sides);
+    let differs = match reach {
+        None if sides.len() > 1 && !one.pie => " <span class=\"small\">The scales differ.</span>",
+        _ => "",
+    };
     let _ = write!(
         html,
-        "<section class=\"{class}\"><h2>{}{}</h2>",
+        "<section class=\"{class}\"><h2>{}{}{differs}</h2>",
         escaped(&one.title),
         place(one)
     );
+    let kind = if one.pie { " class=\"pie\"" } else { "" };
     for (name, side) in sides {
-        let drawn = picture::draw(study, &side, "");
+        let drawn = picture::draw_up_to(study, &side, "", reach);
         let of = drawn.as_ref().map_or(String::new(), |(_, drawn)| {
             let names: Vec<String> = drawn
                 .iter()
@@ -111,10 +121,19 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
         };
         let _ = write!(
             html,
-            "<figure><figcaption><b>{name}</b> {of}</figcaption>{body}</figure>"
+            "<figure{kind}><figcaption><b>{name}</b> {of}</figcaption>{body}</figure>"
         );
     }
     html.push_str("</section>\n");
+}
+
+/// The largest value of both sides, so that their value axes are the same; `None` if a side is alone, or if one side would
+/// be too low to read.
+fn shared_reach(study: &Study, sides: &[(&str, Picture)]) -> Option<f64> {
+    let [(_, then), (_, now)] = sides else { return None };
+    let (then, now) = (picture::most(study, then)?, picture::most(study, now)?);
+    let (low, high) = (then.min(now), then.max(now));
+    (low * 5.0 >= high).then_some(high)
 }
 
 /// Everything behind the first view.
@@ -135,21 +154,24 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
     }
     html.push_str("</details>\n");
     if !plan.pictures.is_empty() {
-        let all = match plan.pictures.len() {
+        let sides: Vec<Picture> = plan
+            .pictures
+            .iter()
+            .flat_map(|one| picture::by_world(study, one))
+            .collect();
+        let all = match sides.len() {
             1 => "The picture".to_owned(),
             count => format!("All {count} pictures"),
         };
         let _ = writeln!(html, "<details><summary>{all}</summary><div class=\"gallery\">");
-        for one in &plan.pictures {
-            for side in picture::by_world(study, one) {
-                figure(html, study, &side);
-            }
+        for side in &sides {
+            figure(html, study, side);
         }
         html.push_str("</div></details>\n");
     }
     if !plan.tables.is_empty() || !plan.setups.is_empty() {
         html.push_str("<details><summary>The document's tables with our numbers</summary>\n");
-        legend(html);
+        legend_of_tables(html);
         for setup in &plan.setups {
             made_with(html, study, setup);
         }

@@ -1,7 +1,7 @@
 //! The first page of the report: every claim in one line, then and now. Further claims of the five documents follow
 //! them, folded, and then the claims on the protocols since, apart.
 
-use super::{FOOT, class, entries, escaped, file, head, named, value};
+use super::{FOOT, class, entries, escaped, file, head, legend, named, value};
 use crate::ledger::{Entry, Sets, Study, apart, counts};
 use crate::observation::World;
 use crate::report::{
@@ -9,13 +9,11 @@ use crate::report::{
 };
 use std::fmt::Write;
 
-const LEGEND: &str = "<p class=\"small legend\">✓ all rules of the claim hold in this world, ✗ at least one does not, · the \
-     world cannot decide. <span class=\"recalled\">Italics</span>: recalled, not verified. Then: simulated stacks and hosts of the time; \
-     for document 004, its formulas. Aged: this kernel with an aged TCP.</p>\n";
+const LEGEND: &str = "<span class=\"recalled\">Italics</span>: recalled, not verified. Then: simulated stacks and hosts of the time; \
+     for document 004, its formulas. Aged: this kernel with an aged TCP.";
 
-const LEGEND_SINCE: &str = "<p class=\"small legend\">✓ all rules of the claim hold in this world, ✗ at least one does not, · the \
-     world cannot decide. Simulated: client and server of today in virtual time, with real TLS, over a modeled link and TCP. Now: \
-     measured on this machine.</p>\n";
+const LEGEND_SINCE: &str = "Simulated: client and server of today in virtual time, with real TLS, over a modeled link and TCP. Now: \
+     measured on this machine.";
 
 /// The page.
 pub(super) fn page(material: &Material<'_>) -> String {
@@ -62,7 +60,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
     };
     if !documents.is_empty() {
         counted_list(&mut html, &documents);
-        html.push_str(LEGEND);
+        legend(&mut html, LEGEND);
         table(&mut html, material, of(false), false);
         let unselected = documents.iter().filter(|entry| entry.study.is_none()).count();
         if unselected > 0 {
@@ -83,7 +81,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
     }
     if !since.is_empty() && documents.is_empty() {
         counted_list(&mut html, &since);
-        html.push_str(LEGEND_SINCE);
+        legend(&mut html, LEGEND_SINCE);
         table(&mut html, material, of(true), false);
     } else if !since.is_empty() {
         let _ = writeln!(
@@ -92,7 +90,7 @@ pub(super) fn page(material: &Material<'_>) -> String {
             since.len(),
             escaped(&counted(&since))
         );
-        html.push_str(LEGEND_SINCE);
+        legend(&mut html, LEGEND_SINCE);
         table(&mut html, material, of(true), false);
         html.push_str("</details>");
     }
