@@ -53,6 +53,11 @@ impl Axis {
         }
     }
 
+    /// The axis with a value that it includes, though nothing is drawn there.
+    pub fn up_to(self, reach: Option<f64>) -> Axis {
+        Axis { reach, ..self }
+    }
+
     /// The label; if the axis does not begin at zero as readers expect, it says where it begins.
     pub(super) fn told(&self, ruler: &Ruler) -> String {
         if ruler.scale == Scale::Linear && ruler.low > 0.0 && !self.label.is_empty() {

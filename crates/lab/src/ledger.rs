@@ -319,12 +319,12 @@ impl Study {
                 world => views.get(&world).filter(fails),
             };
             if is_open && let Some(view) = view {
-                let place = if world == World::Measured {
-                    ""
-                } else {
-                    "Simulated: "
+                let cause = causes::named(view, &of_world);
+                let cause = match (world, cause.strip_prefix("Cause: ")) {
+                    (World::Measured, _) => cause,
+                    (_, Some(names)) => format!("Cause in the simulation: {names}"),
+                    (_, None) => format!("In the simulation: {cause}"),
                 };
-                let cause = format!("{place}{}", causes::named(view, &of_world));
                 reason.push_str(&format!(". {cause}"));
                 all_causes.push(cause);
             }

@@ -497,14 +497,14 @@ fn windows_of_this_machine_do_not_decide() {
         (
             1.2,
             Verdict::NotReproduced,
-            "Simulated: Cause not tested: no counterfactual has been run",
+            "In the simulation: Cause not tested: no counterfactual has been run",
         ),
         (2.0, Verdict::SimulatedOnly, ""),
         // More than the document found by half of that.
         (
             4.5,
             Verdict::NotReproduced,
-            "Simulated: Cause not tested: no counterfactual has been run",
+            "In the simulation: Cause not tested: no counterfactual has been run",
         ),
     ] {
         let numbers = [

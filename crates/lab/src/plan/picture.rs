@@ -35,6 +35,9 @@ pub struct Picture {
     /// Draws bars over words instead of lines over numbers.
     #[serde(default)]
     pub bars: bool,
+    /// Draws lines over a logarithmic value axis.
+    #[serde(default)]
+    pub log: bool,
     /// Draws a pie whose slices are the values of `series`.
     #[serde(default)]
     pub pie: bool,

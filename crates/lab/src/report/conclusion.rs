@@ -6,18 +6,15 @@ use crate::observation::World;
 /// At most this many sentences.
 pub(super) const SENTENCES_MAX: usize = 6;
 
-/// The sentences, from the claims of this study. The first counts them, and further ones apart.
+/// The sentences, from the claims of this study. The first counts them; further ones are counted if there are no others.
 pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
     let (further, others): (Vec<&Entry>, Vec<&Entry>) =
         entries.iter().copied().partition(|entry| entry.is_further);
-    let mut counted = Vec::new();
-    if further.is_empty() || !others.is_empty() {
-        counted.push(count(&others, study.is_since(), ""));
-    }
-    if further.iter().any(|entry| is_tested(entry)) {
-        counted.push(count(&further, study.is_since(), "further "));
-    }
-    let mut all = vec![counted.join(" ")];
+    let counted = match others.is_empty() && !further.is_empty() {
+        true => count(&further, study.is_since(), "further "),
+        false => count(&others, study.is_since(), ""),
+    };
+    let mut all = vec![counted];
     let mut undecided: Vec<&str> = Vec::new();
     for one in &study.plan.conclusions {
         let claims: Vec<&&Entry> = entries
@@ -51,7 +48,9 @@ pub(super) fn sentences(study: &Study, entries: &[&Entry]) -> Vec<String> {
         let mut text = one.says(told, now).map_or_else(general, str::to_owned);
         let is_presumed = claims.iter().any(|entry| entry.verdict == Verdict::Assumed);
         if told == Some(true) && is_presumed && !text.contains("assum") {
-            text.push_str(" The simulation assumes what it shows of then.");
+            // Part of the sentence, of which a page has few.
+            text.truncate(text.trim_end_matches('.').len());
+            text.push_str("; the simulation assumes what it shows of then.");
         }
         all.push(text);
     }

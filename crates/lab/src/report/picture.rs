@@ -188,10 +188,11 @@ pub(super) fn draw_up_to(
     let chart = Chart {
         title: title.to_owned(),
         x: Axis::linear(&across_label(picture)),
-        y: Axis {
-            reach,
-            ..Axis::from_zero(&label)
-        },
+        y: match picture.log {
+            true => Axis::logarithmic(&label),
+            false => Axis::from_zero(&label),
+        }
+        .up_to(reach),
         series: curves
             .iter()
             .map(|curve| Series {

@@ -63,13 +63,31 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
 
 /// The text without what is in brackets, and if it is still long its first words, cut at a space. The whole is in the fold.
 fn short(text: &str) -> String {
-    let text = without_brackets(text);
+    let parts: Vec<String> = without_brackets(text).split(". ").map(distinct).collect();
+    let text = parts.join(". ");
     if text.chars().count() <= CAUSE_MAX {
         return text;
     }
     let head: String = text.chars().take(CAUSE_MAX).collect();
     let end = head.rfind(' ').unwrap_or(head.len());
     format!("{} …", head[..end].trim_end_matches([',', ';', ':', '.']))
+}
+
+/// A sentence without alternatives that are now the same.
+fn distinct(sentence: &str) -> String {
+    let (start, names) = sentence.split_once(": ").unwrap_or(("", sentence));
+    let mut kept: Vec<&str> = Vec::new();
+    for name in names.split(", or ") {
+        if !kept.contains(&name) {
+            kept.push(name);
+        }
+    }
+    let kept = kept.join(", or ");
+    if start.is_empty() {
+        kept
+    } else {
+        format!("{start}: {kept}")
+    }
 }
 
 fn without_brackets(text: &str) -> String {
@@ -166,6 +184,7 @@ mod tests {
     fn a_long_cause_is_cut_at_a_word() {
         assert_eq!(short("Cause unknown"), "Cause unknown");
         assert_eq!(short("Cause: a (x (y) z), or b (single run)"), "Cause: a, or b");
+        assert_eq!(short("Cause: a (1), or a (2). Note: b"), "Cause: a. Note: b");
         let long = "wörter, ".repeat(40);
         let cut = short(&long);
         assert!(
