@@ -263,7 +263,9 @@ impl Connection {
             return Ok(true);
         }
         let mut goes_on = true;
-        let waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        // A request may be whole before one of a lower stream is. GOAWAY names the last stream that was processed.
+        waiting.sort_by_key(|(stream, ..)| *stream);
         for (at, (stream, content, deed)) in waiting.iter().enumerate() {
             match deed {
                 Deed::GoAwayAmong(count) if at == 0 => {
@@ -687,13 +689,11 @@ fn a_reset_leaves_the_others_alone(strategy: Strategy) {
 fn goaway_among_several_requests_repeats_those_behind_it(strategy: Strategy) {
     let tree = tree();
     let among = Deed::With(4, &Deed::GoAwayAmong(2));
-    let upstream = Scripted::start(&[Deed::Echo, among, among, among, among, Deed::Echo]);
+    let upstream = Scripted::start(&[among, among, among, among, Deed::Echo]);
     let server = launch(strategy, &tree, &[&upstream], "retries = 0");
-    // Otherwise, two clients may begin with a connection for each.
-    assert_eq!(post(&server, false, "first").0, 200);
     assert_eq!(ask_at_once(&server, 2, 2, "POST"), all_echoed(2, 2));
     assert_eq!(upstream.connections(), 2);
-    assert_eq!(upstream.requests().len(), 7);
+    assert_eq!(upstream.requests().len(), 6);
 }
 
 fn a_lost_connection_fails_what_may_not_be_repeated(strategy: Strategy) {
