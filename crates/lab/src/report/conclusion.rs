@@ -143,7 +143,10 @@ fn count(entries: &[&Entry], is_since: bool, kind: &str) -> String {
         .iter()
         .any(|entry| entry.views.contains_key(&World::Measured));
     let now = if is_measured {
-        format!(" and {} on this machine now", number(now))
+        match number(now) {
+            0 => " and none on this machine now".to_owned(),
+            some => format!(" and {some} on this machine now"),
+        }
     } else {
         String::new()
     };

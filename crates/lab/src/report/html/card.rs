@@ -61,10 +61,14 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
     html.push_str("</article>\n");
 }
 
-/// The text without what is in brackets, and if it is still long its first words, cut at a space. The whole is in the fold.
+/// The text with causes without what is in brackets, and if it is still long its first words, cut at a space. The whole is in the fold.
 fn short(text: &str) -> String {
-    let parts: Vec<String> = without_brackets(text).split(". ").map(distinct).collect();
-    let text = parts.join(". ");
+    // Before the causes stand other reasons, whose brackets may be formulas.
+    let starts = ["Cause", "In the simulation: Cause"];
+    let first = starts.iter().filter_map(|start| text.find(start)).min();
+    let (before, causes) = text.split_at(first.unwrap_or(text.len()));
+    let causes: Vec<String> = without_brackets(causes).split(". ").map(distinct).collect();
+    let text = before.to_owned() + &causes.join(". ");
     if text.chars().count() <= CAUSE_MAX {
         return text;
     }
@@ -185,6 +189,10 @@ mod tests {
         assert_eq!(short("Cause unknown"), "Cause unknown");
         assert_eq!(short("Cause: a (x (y) z), or b (single run)"), "Cause: a, or b");
         assert_eq!(short("Cause: a (1), or a (2). Note: b"), "Cause: a. Note: b");
+        assert_eq!(
+            short("Identity: (m/2). Cause: a (1)"),
+            "Identity: (m/2). Cause: a"
+        );
         let long = "wörter, ".repeat(40);
         let cut = short(&long);
         assert!(
