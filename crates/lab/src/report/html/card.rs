@@ -8,7 +8,7 @@ use crate::report::{COUNTERFACTUALS, cells, numbers};
 use std::fmt::Write;
 
 /// Letters of a cause that are shown before the fold.
-const CAUSE_MAX: usize = 200;
+const CAUSE_MAX: usize = 160;
 
 /// Adds the card.
 pub(super) fn card(html: &mut String, entry: &Entry) {

@@ -4,7 +4,9 @@ use super::{escaped, prose, slug};
 use crate::ledger::Study;
 use crate::observation::World;
 use crate::report::table::{Layout, Ours, layout};
-use crate::report::{BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environments, grid, letter, picture};
+use crate::report::{
+    BASES, RECALLED_MEANS, Raw, SPREADS, assumptions, environments, grid, letter, picture, tally,
+};
 use std::fmt::Write;
 
 pub(super) fn figure(html: &mut String, study: &Study, one: &crate::plan::Picture) {
@@ -195,7 +197,8 @@ pub(super) fn assumed(html: &mut String, study: &Study) {
 pub(super) fn runs(html: &mut String, study: &Study, raw: Raw) {
     let _ = writeln!(
         html,
-        "<details class=\"runs\"><summary>{} runs, each with its command and {}</summary><div class=\"wide\"><table><thead><tr>\
+        "<details class=\"runs\"><summary>{} runs, each with its command and {}</summary><p class=\"small\">{}</p>\
+         <div class=\"wide\"><table><thead><tr>\
          <th class=\"l\">Run<th>Repetition<th class=\"l\">Ended<th>Excluded<th>Seconds<th>Steal %<th>Others %\
          <th class=\"l\">Commands</tr></thead><tbody>",
         study.records.len(),
@@ -205,7 +208,8 @@ pub(super) fn runs(html: &mut String, study: &Study, raw: Raw) {
                 "numbers (<a href=\"results/{0}-values.csv\">all numbers</a>, <a href=\"results/{0}-runs.csv\">all runs</a>)",
                 study.name
             ),
-        }
+        },
+        tally(study)
     );
     for (file, record) in &study.records {
         let head = &record.head;

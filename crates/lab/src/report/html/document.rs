@@ -7,7 +7,7 @@ use crate::coverage;
 use crate::ledger::Study;
 use crate::observation::World;
 use crate::plan::Picture;
-use crate::report::{Material, conclusion, picture, tally};
+use crate::report::{Material, conclusion, picture};
 use std::fmt::Write;
 
 /// The page.
@@ -205,7 +205,6 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
         html.push_str("</tbody></table></div></details>\n");
     }
     assumed(html, study);
-    let _ = write!(html, "<p class=\"small\">{}</p>", tally(study));
     runs(html, study, material.raw);
     let _ = writeln!(
         html,
