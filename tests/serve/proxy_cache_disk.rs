@@ -45,6 +45,15 @@ fn launch(config: &Path) -> Launch {
     Launch::new(Strategy::LOOPS).args(["--config".as_ref(), config.as_os_str()])
 }
 
+/// The server when it has read the folder: responses that come before are not written.
+fn read(launch: Launch) -> Server {
+    let server = launch.start();
+    eventually("the folder has been read", || {
+        server.stderr().contains("stored responses, ").then_some(())
+    });
+    server
+}
+
 fn number(server: &Server, path: &str) -> (u64, String) {
     let got = server.connect().get(path);
     assert_eq!((got.status, got.text().len()), (200, LENGTH), "{path}");
@@ -78,16 +87,12 @@ fn stored_responses_survive_a_restart() {
     let upstream = numbered();
     let folder = tree.join("cache");
     let config = configured(&tree, &upstream, &folder);
-    let mut server = launch(&config).start();
-    // Responses that come before the folder has been read are not written.
-    eventually("the folder has been read", || {
-        server.stderr().contains("cache on disk").then_some(())
-    });
+    let mut server = read(launch(&config));
     assert_eq!(number(&server, "/api/a").0, 1);
     assert_eq!(number(&server, "/api/b").0, 2);
     wait_for(&server, "disk_writes_total", 2);
     assert_eq!(server.stop(), 0);
-    let server = launch(&config).start();
+    let server = read(launch(&config));
     found(&server, 2);
     let (first, status) = number(&server, "/api/a");
     assert!(
@@ -127,7 +132,7 @@ fn a_stored_response_keeps_the_version_of_its_upstream() {
         );
         got.must("Cache-Status").to_owned()
     };
-    let mut server = launch(&config).start();
+    let mut server = read(launch(&config));
     for path in ["/api/fresh", "/api/stale"] {
         let status = ask(&server, path);
         assert!(
@@ -144,7 +149,7 @@ fn a_stored_response_keeps_the_version_of_its_upstream() {
     assert!(status.starts_with("weir; hit"), "{status}");
     wait_for(&server, "disk_writes_total", 2);
     assert_eq!(server.stop(), 0);
-    let server = launch(&config).start();
+    let server = read(launch(&config));
     found(&server, 2);
     let status = ask(&server, "/api/fresh");
     assert!(
@@ -161,7 +166,7 @@ fn a_crash_leaves_nothing_that_is_not_whole() {
     let config = configured(&tree, &upstream, &folder);
     let mut next = 0;
     for _ in 0..4 {
-        let mut server = launch(&config).start();
+        let mut server = read(launch(&config));
         for _ in 0..30 {
             number(&server, &format!("/api/{next}"));
             next += 1;
@@ -170,7 +175,7 @@ fn a_crash_leaves_nothing_that_is_not_whole() {
         signal(server.pid(), "KILL");
         server.wait();
     }
-    let server = launch(&config).start();
+    let server = read(launch(&config));
     found(&server, 1);
     for at in 0..next {
         // What is found has the number that the upstream gave it first.
@@ -193,9 +198,7 @@ fn a_purge_reaches_the_disk() {
     let upstream = numbered();
     let config = configured(&tree, &upstream, &tree.join("cache"));
     let socket = tree.join("control");
-    let mut server = launch(&config)
-        .args([format!("--control={}", socket.display())])
-        .start();
+    let mut server = read(launch(&config).args([format!("--control={}", socket.display())]));
     number(&server, "/api/a");
     number(&server, "/api/b");
     wait_for(&server, "disk_writes_total", 2);
@@ -212,7 +215,7 @@ fn a_purge_reaches_the_disk() {
     // Not even a crash brings it back.
     signal(server.pid(), "KILL");
     server.wait();
-    let server = launch(&config).start();
+    let server = read(launch(&config));
     found(&server, 1);
     assert_eq!(number(&server, "/api/b").0, 2);
     assert_eq!(number(&server, "/api/a").0, 3);
@@ -236,14 +239,11 @@ fn a_purge_is_flushed_to_the_disk() {
         return;
     }
     let before = format!("exec {strace} \"$0\" \"$@\"; false");
-    let server = Launch::wrapped(Strategy::LOOPS, &before)
-        .args(["--config".as_ref(), config.as_os_str()])
-        .args([format!("--control={}", socket.display())])
-        .start();
-    // Traced, the process takes long until it writes what it stores.
-    eventually("the folder", || {
-        server.stderr().contains("0 stored responses").then_some(())
-    });
+    let server = read(
+        Launch::wrapped(Strategy::LOOPS, &before)
+            .args(["--config".as_ref(), config.as_os_str()])
+            .args([format!("--control={}", socket.display())]),
+    );
     number(&server, "/api/a");
     wait_for(&server, "disk_writes_total", 1);
     let flushes = || {
@@ -282,9 +282,8 @@ fn a_full_disk_costs_no_response() {
         return;
     }
     let before = format!("exec unshare --mount sh -c '{mount} && exec \"$0\" \"$@\"' \"$0\" \"$@\"; false");
-    let server = Launch::wrapped(Strategy::LOOPS, &before)
-        .args(["--config".as_ref(), config.as_os_str()])
-        .start();
+    let server =
+        read(Launch::wrapped(Strategy::LOOPS, &before).args(["--config".as_ref(), config.as_os_str()]));
     for at in 0..10 {
         number(&server, &format!("/api/{at}"));
     }
@@ -313,13 +312,13 @@ fn a_disk_that_hangs_stalls_no_other_request() {
     let text = std::fs::read_to_string(&config).expect("the configuration");
     let patient = text.replace("[proxy.cache]", "first-byte-timeout = \"30m\"\n[proxy.cache]");
     std::fs::write(&config, patient).expect("the configuration");
-    let mut server = launch(&config).start();
+    let mut server = read(launch(&config));
     for (path, expected) in [("/api/a", 1), ("/api/b", 2)] {
         assert_eq!(number(&server, path).0, expected);
     }
     wait_for(&server, "disk_writes_total", 2);
     assert_eq!(server.stop(), 0);
-    let mut server = launch(&config).start();
+    let mut server = read(launch(&config));
     found(&server, 2);
     let entries = std::fs::read_dir(&folder).expect("the folder");
     let files = entries.map(|entry| entry.expect("an entry").path());
@@ -366,8 +365,8 @@ fn a_server_with_few_rights_keeps_its_folder() {
     let is_root =
         std::fs::metadata(tree.path()).is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
     let start = || match is_root {
-        true => launch(&config).args(["--user", USER]).start(),
-        false => launch(&config).start(),
+        true => read(launch(&config).args(["--user", USER])),
+        false => read(launch(&config)),
     };
     if !is_root {
         println!("skipped: --user: only root changes the user");
