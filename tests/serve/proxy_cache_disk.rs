@@ -46,7 +46,7 @@ fn launch(config: &Path) -> Launch {
 }
 
 /// The server when it has read the folder: responses that come before are not written.
-fn read(launch: Launch) -> Server {
+fn ready(launch: Launch) -> Server {
     let server = launch.start();
     eventually("the folder has been read", || {
         server.stderr().contains("stored responses, ").then_some(())
@@ -87,12 +87,12 @@ fn stored_responses_survive_a_restart() {
     let upstream = numbered();
     let folder = tree.join("cache");
     let config = configured(&tree, &upstream, &folder);
-    let mut server = read(launch(&config));
+    let mut server = ready(launch(&config));
     assert_eq!(number(&server, "/api/a").0, 1);
     assert_eq!(number(&server, "/api/b").0, 2);
     wait_for(&server, "disk_writes_total", 2);
     assert_eq!(server.stop(), 0);
-    let server = read(launch(&config));
+    let server = ready(launch(&config));
     found(&server, 2);
     let (first, status) = number(&server, "/api/a");
     assert!(
@@ -132,7 +132,7 @@ fn a_stored_response_keeps_the_version_of_its_upstream() {
         );
         got.must("Cache-Status").to_owned()
     };
-    let mut server = read(launch(&config));
+    let mut server = ready(launch(&config));
     for path in ["/api/fresh", "/api/stale"] {
         let status = ask(&server, path);
         assert!(
@@ -149,7 +149,7 @@ fn a_stored_response_keeps_the_version_of_its_upstream() {
     assert!(status.starts_with("weir; hit"), "{status}");
     wait_for(&server, "disk_writes_total", 2);
     assert_eq!(server.stop(), 0);
-    let server = read(launch(&config));
+    let server = ready(launch(&config));
     found(&server, 2);
     let status = ask(&server, "/api/fresh");
     assert!(
@@ -166,7 +166,7 @@ fn a_crash_leaves_nothing_that_is_not_whole() {
     let config = configured(&tree, &upstream, &folder);
     let mut next = 0;
     for _ in 0..4 {
-        let mut server = read(launch(&config));
+        let mut server = ready(launch(&config));
         for _ in 0..30 {
             number(&server, &format!("/api/{next}"));
             next += 1;
@@ -175,7 +175,7 @@ fn a_crash_leaves_nothing_that_is_not_whole() {
         signal(server.pid(), "KILL");
         server.wait();
     }
-    let server = read(launch(&config));
+    let server = ready(launch(&config));
     found(&server, 1);
     for at in 0..next {
         // What is found has the number that the upstream gave it first.
@@ -198,7 +198,7 @@ fn a_purge_reaches_the_disk() {
     let upstream = numbered();
     let config = configured(&tree, &upstream, &tree.join("cache"));
     let socket = tree.join("control");
-    let mut server = read(launch(&config).args([format!("--control={}", socket.display())]));
+    let mut server = ready(launch(&config).args([format!("--control={}", socket.display())]));
     number(&server, "/api/a");
     number(&server, "/api/b");
     wait_for(&server, "disk_writes_total", 2);
@@ -215,7 +215,7 @@ fn a_purge_reaches_the_disk() {
     // Not even a crash brings it back.
     signal(server.pid(), "KILL");
     server.wait();
-    let server = read(launch(&config));
+    let server = ready(launch(&config));
     found(&server, 1);
     assert_eq!(number(&server, "/api/b").0, 2);
     assert_eq!(number(&server, "/api/a").0, 3);
@@ -239,7 +239,7 @@ fn a_purge_is_flushed_to_the_disk() {
         return;
     }
     let before = format!("exec {strace} \"$0\" \"$@\"; false");
-    let server = read(
+    let server = ready(
         Launch::wrapped(Strategy::LOOPS, &before)
             .args(["--config".as_ref(), config.as_os_str()])
             .args([format!("--control={}", socket.display())]),
@@ -283,7 +283,7 @@ fn a_full_disk_costs_no_response() {
     }
     let before = format!("exec unshare --mount sh -c '{mount} && exec \"$0\" \"$@\"' \"$0\" \"$@\"; false");
     let server =
-        read(Launch::wrapped(Strategy::LOOPS, &before).args(["--config".as_ref(), config.as_os_str()]));
+        ready(Launch::wrapped(Strategy::LOOPS, &before).args(["--config".as_ref(), config.as_os_str()]));
     for at in 0..10 {
         number(&server, &format!("/api/{at}"));
     }
@@ -312,13 +312,13 @@ fn a_disk_that_hangs_stalls_no_other_request() {
     let text = std::fs::read_to_string(&config).expect("the configuration");
     let patient = text.replace("[proxy.cache]", "first-byte-timeout = \"30m\"\n[proxy.cache]");
     std::fs::write(&config, patient).expect("the configuration");
-    let mut server = read(launch(&config));
+    let mut server = ready(launch(&config));
     for (path, expected) in [("/api/a", 1), ("/api/b", 2)] {
         assert_eq!(number(&server, path).0, expected);
     }
     wait_for(&server, "disk_writes_total", 2);
     assert_eq!(server.stop(), 0);
-    let mut server = read(launch(&config));
+    let mut server = ready(launch(&config));
     found(&server, 2);
     let entries = std::fs::read_dir(&folder).expect("the folder");
     let files = entries.map(|entry| entry.expect("an entry").path());
@@ -365,8 +365,8 @@ fn a_server_with_few_rights_keeps_its_folder() {
     let is_root =
         std::fs::metadata(tree.path()).is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
     let start = || match is_root {
-        true => read(launch(&config).args(["--user", USER])),
-        false => read(launch(&config)),
+        true => ready(launch(&config).args(["--user", USER])),
+        false => ready(launch(&config)),
     };
     if !is_root {
         println!("skipped: --user: only root changes the user");

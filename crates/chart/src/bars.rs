@@ -197,6 +197,20 @@ mod tests {
                 .expect("a number");
             assert!((0.0..=HEIGHT - WIDE.bottom - TOP).contains(&height), "{height}");
         }
+        let high = Bars {
+            reach: Some(80.0),
+            ..bars.clone()
+        };
+        assert!(
+            high.compact(&[0, 1]).contains(">80<"),
+            "the axis includes its reach"
+        );
+        let many = Bars {
+            groups: vec!["a".to_owned(); 30],
+            series: vec![("out".to_owned(), vec![7.0; 30])],
+            ..bars.clone()
+        };
+        assert!(page(&[many.body()]).contains(">7<") && !many.compact(&[0]).contains(">7<"));
         let below = Bars {
             series: vec![("saved".to_owned(), vec![-2.0, 4.0])],
             ..bars.clone()

@@ -15,6 +15,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use causes::Counterfactual;
+use causes::Naming;
 pub use view::View;
 
 /// The verdict on a claim.
@@ -136,6 +137,29 @@ pub struct Entry {
     pub reason: String,
     /// The part of the reason that says why the worlds differ, or what the verdict presumes; empty without one.
     pub cause: String,
+    /// The same with each feature in few words, for a card.
+    #[serde(skip)]
+    pub brief_cause: String,
+}
+
+/// Why a claim has its verdict, whole and for a card.
+struct Cause {
+    whole: String,
+    brief: String,
+}
+
+impl Cause {
+    fn told(text: String) -> Cause {
+        Cause {
+            brief: text.clone(),
+            whole: text,
+        }
+    }
+}
+
+fn joined(causes: &[Cause], form: fn(&Cause) -> &String) -> String {
+    let texts: Vec<&str> = causes.iter().map(|one| form(one).as_str()).collect();
+    texts.join(". ")
 }
 
 impl Entry {
@@ -225,7 +249,7 @@ impl Study {
             })
             .collect();
         let counterfactuals = self.counterfactuals(claim);
-        let (verdict, reason, cause) = self.verdict(claim, &rules, &views, &counterfactuals);
+        let (verdict, reason, causes) = self.verdict(claim, &rules, &views, &counterfactuals);
         Entry {
             id: stated.id.clone(),
             document: stated.doc.clone(),
@@ -242,26 +266,27 @@ impl Study {
             counterfactuals,
             verdict,
             reason,
-            cause,
+            cause: joined(&causes, |one| &one.whole),
+            brief_cause: joined(&causes, |one| &one.brief),
         }
     }
 
-    /// The verdict and its reason: the results of the rules, then the caveats. Last the causes alone.
+    /// The verdict and its reason: the results of the rules, then the caveats. Last what the causes are.
     fn verdict(
         &self,
         claim: &Claim,
         rules: &[Rule],
         views: &BTreeMap<World, View>,
         counterfactuals: &[Counterfactual],
-    ) -> (Verdict, String, String) {
+    ) -> (Verdict, String, Vec<Cause>) {
         if rules.is_empty() {
             return (
                 Verdict::NotJudged,
                 format!("no run yet: {}", claim.wanted),
-                String::new(),
+                Vec::new(),
             );
         }
-        let mut all_causes: Vec<String> = Vec::new();
+        let mut all_causes: Vec<Cause> = Vec::new();
         let decide = |strictness: Strictness| decision::decide(&claim.by, views, strictness);
         let nominal = decide(Strictness::AsWritten);
         let (verdict, mut reason) = match nominal {
@@ -276,11 +301,11 @@ impl Study {
         let is_then = verdict == Verdict::SimulatedOnly;
         let verdict = if is_met && !is_then && !claim.identity.is_empty() {
             reason.push_str(&format!(". Identity: {}", claim.identity));
-            all_causes.push(format!("Identity: {}", claim.identity));
+            all_causes.push(Cause::told(format!("Identity: {}", claim.identity)));
             Verdict::Identity
         } else if is_then && !claim.assumed.is_empty() {
             reason.push_str(&format!(". Assumed: {}", claim.assumed));
-            all_causes.push(format!("Assumed: {}", claim.assumed));
+            all_causes.push(Cause::told(format!("Assumed: {}", claim.assumed)));
             Verdict::Assumed
         } else {
             let [strict, lenient] = [Strictness::Strict, Strictness::Lenient].map(decide);
@@ -292,7 +317,7 @@ impl Study {
                         lenient.name()
                     );
                     reason.push_str(&format!(". {borderline}"));
-                    all_causes.push(borderline);
+                    all_causes.push(Cause::told(borderline));
                     Verdict::Borderline
                 }
                 _ => verdict,
@@ -319,17 +344,19 @@ impl Study {
                 world => views.get(&world).filter(fails),
             };
             if is_open && let Some(view) = view {
-                let cause = causes::named(view, &of_world);
-                let cause = match (world, cause.strip_prefix("Cause: ")) {
-                    (World::Measured, _) => cause,
-                    (_, Some(names)) => format!("Cause in the simulation: {names}"),
-                    (_, None) => format!("In the simulation: {cause}"),
-                };
-                reason.push_str(&format!(". {cause}"));
-                all_causes.push(cause);
+                let [whole, brief] = [Naming::Whole, Naming::Brief].map(|naming| {
+                    let cause = causes::named(view, &of_world, naming);
+                    match (world, cause.strip_prefix("Cause: ")) {
+                        (World::Measured, _) => cause,
+                        (_, Some(names)) => format!("Cause in the simulation: {names}"),
+                        (_, None) => format!("In the simulation: {cause}"),
+                    }
+                });
+                reason.push_str(&format!(". {whole}"));
+                all_causes.push(Cause { whole, brief });
             }
         }
-        (verdict, reason, all_causes.join(". "))
+        (verdict, reason, all_causes)
     }
 
     fn counterfactuals(&self, claim: &Claim) -> Vec<Counterfactual> {
@@ -513,6 +540,7 @@ pub fn ledger(studies: &[Study]) -> Vec<Entry> {
                 verdict: Verdict::NotJudged,
                 reason: "its study was not selected".to_owned(),
                 cause: String::new(),
+                brief_cause: String::new(),
             })
         })
         .collect()

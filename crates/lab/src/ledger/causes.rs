@@ -18,13 +18,28 @@ pub struct Counterfactual {
     pub view: Option<View>,
 }
 
+/// How a set of features is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// With what was done instead, in brackets, and with caveats.
+    Whole,
+    /// The features alone, for a line on a card.
+    Brief,
+}
+
 impl Counterfactual {
     /// The features in words.
     pub fn name(&self) -> String {
-        match self.off.as_slice() {
-            [] => String::new(),
-            [one] => one.clone(),
-            [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        listed(&self.off)
+    }
+
+    fn named(&self, naming: Naming) -> String {
+        match naming {
+            Naming::Whole => format!("{}{}", self.name(), self.mark()),
+            Naming::Brief => {
+                let features = self.off.iter().map(|one| one.split(" (").next().unwrap_or(one));
+                listed(&features.map(str::to_owned).collect::<Vec<_>>())
+            }
         }
     }
 
@@ -49,11 +64,20 @@ impl Counterfactual {
     }
 }
 
+fn listed(features: &[String]) -> String {
+    match features {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// The smallest sets for which `holds` is true, in words; `None` if there is none. `all`: those that may be named. `planned`:
 /// all of the plan.
 fn smallest(
     all: &[&Counterfactual],
     planned: &[Counterfactual],
+    naming: Naming,
     holds: impl Fn(&Counterfactual) -> Option<bool>,
 ) -> Option<String> {
     let flips = || all.iter().filter(|one| holds(one) == Some(true));
@@ -67,17 +91,18 @@ fn smallest(
                 .all(|left| has_set_without(planned, &one.off, left))
     };
     let chosen: Vec<&&Counterfactual> = flips().filter(|one| one.off.len() == size).collect();
-    let caveat = if planned.iter().any(is_missing) {
+    let caveat = if naming == Naming::Brief {
+        ""
+    } else if planned.iter().any(is_missing) {
         " (smaller sets have not been run)"
     } else if !chosen.iter().all(|one| is_smallest(one)) {
         " (not every smaller set was tested)"
     } else {
         ""
     };
-    let names: Vec<String> = chosen
-        .iter()
-        .map(|one| format!("{}{}", one.name(), one.mark()))
-        .collect();
+    let mut names: Vec<String> = chosen.iter().map(|one| one.named(naming)).collect();
+    // Sets that differ by what was done instead have one brief name.
+    names.dedup();
     Some(names.join(", or ") + caveat)
 }
 
@@ -91,14 +116,14 @@ fn has_set_without(planned: &[Counterfactual], off: &[String], left: &String) ->
 
 /// The smallest set of features without which the claim holds. If there is none, the set for each rule that fails. A condition of
 /// the document without which it holds is named as such.
-pub(super) fn named(measured: &View, all: &[Counterfactual]) -> String {
+pub(super) fn named(measured: &View, all: &[Counterfactual], naming: Naming) -> String {
     let (conditions, features): (Vec<&Counterfactual>, Vec<&Counterfactual>) =
         all.iter().partition(|one| one.of_document);
-    if let Some(names) = smallest(&features, all, Counterfactual::holds) {
+    if let Some(names) = smallest(&features, all, naming, Counterfactual::holds) {
         return format!("Cause: {names}");
     }
-    let unknown = unknown(measured, &features, all);
-    match smallest(&conditions, all, Counterfactual::holds) {
+    let unknown = unknown(measured, &features, all, naming);
+    match smallest(&conditions, all, naming, Counterfactual::holds) {
         Some(names) => {
             format!("{unknown}. Condition: {names}, which the document had")
         }
@@ -107,7 +132,12 @@ pub(super) fn named(measured: &View, all: &[Counterfactual]) -> String {
 }
 
 /// That no set is enough, and which one each rule needs.
-fn unknown(measured: &View, features: &[&Counterfactual], planned: &[Counterfactual]) -> String {
+fn unknown(
+    measured: &View,
+    features: &[&Counterfactual],
+    planned: &[Counterfactual],
+    naming: Naming,
+) -> String {
     if planned.is_empty() {
         return "Cause not tested: the plan has no counterfactual".to_owned();
     }
@@ -129,7 +159,7 @@ fn unknown(measured: &View, features: &[&Counterfactual], planned: &[Counterfact
     let parts: Vec<String> = failing
         .filter(|_| measured.met.len() > 1)
         .map(
-            |(rule, _)| match smallest(features, planned, |one| one.meets(rule)) {
+            |(rule, _)| match smallest(features, planned, naming, |one| one.meets(rule)) {
                 Some(names) => format!("rule {} holds without {names}", rule + 1),
                 None => format!("rule {} in none", rule + 1),
             },
@@ -246,7 +276,13 @@ mod tests {
                 "Cause not tested: no counterfactual has been run",
             ),
         ] {
-            assert_eq!(named(&today, &all), wanted);
+            assert_eq!(named(&today, &all, Naming::Whole), wanted);
         }
+        let all = [
+            without(&["a (x=1)", "b (y (z))"], true, &[true, true]),
+            without(&["a (x=2)", "b (y (z))"], true, &[true, true]),
+            without(&["c", "d"], true, &[true, true]),
+        ];
+        assert_eq!(named(&today, &all, Naming::Brief), "Cause: a and b, or c and d");
     }
 }

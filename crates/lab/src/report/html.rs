@@ -73,7 +73,7 @@ fn value(entry: &Entry, world: World) -> Option<String> {
     } else {
         ""
     };
-    let rule = match failing_rule(view) {
+    let rule = match failing_rule(&view.met) {
         Some(rule) if kind == "fails" => format!(" data-rule=\" (rule {rule})\""),
         _ => String::new(),
     };
@@ -84,8 +84,8 @@ fn value(entry: &Entry, world: World) -> Option<String> {
 }
 
 /// The number of the first rule that fails, if the first rule of all, whose number is shown, does not.
-fn failing_rule(view: &View) -> Option<usize> {
-    let first = view.met.iter().position(|met| *met == Some(false))?;
+fn failing_rule(met: &[Option<bool>]) -> Option<usize> {
+    let first = met.iter().position(|met| *met == Some(false))?;
     (first > 0).then_some(first + 1)
 }
 
@@ -156,4 +156,16 @@ fn prose(text: &str) -> String {
         _ => format!("<code>{part}</code>"),
     };
     parts.iter().enumerate().map(mark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failing_rule;
+
+    #[test]
+    fn a_failing_rule_is_named_if_it_is_not_that_of_the_number() {
+        assert_eq!(failing_rule(&[Some(true), None, Some(false)]), Some(3));
+        assert_eq!(failing_rule(&[Some(false), Some(false)]), None);
+        assert_eq!(failing_rule(&[Some(true)]), None);
+    }
 }

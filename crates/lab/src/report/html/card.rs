@@ -50,68 +50,25 @@ pub(super) fn card(html: &mut String, entry: &Entry) {
     if !entry.shows.is_empty() {
         let _ = write!(html, "<p class=\"small\">Number: {}</p>", escaped(&entry.shows));
     }
-    if !entry.cause.is_empty() {
+    if !entry.brief_cause.is_empty() {
         let _ = write!(
             html,
             "<p class=\"small cause\">{}</p>",
-            escaped(&short(&entry.cause))
+            escaped(&short(&entry.brief_cause))
         );
     }
     judged(html, entry);
     html.push_str("</article>\n");
 }
 
-/// The text with causes without what is in brackets, and if it is still long its first words, cut at a space. The whole is in the fold.
+/// The first words of a text, cut at a space. The whole is in the fold.
 fn short(text: &str) -> String {
-    // Before the causes stand other reasons, whose brackets may be formulas.
-    let starts = ["Cause", "In the simulation: Cause"];
-    let first = starts.iter().filter_map(|start| text.find(start)).min();
-    let (before, causes) = text.split_at(first.unwrap_or(text.len()));
-    let causes: Vec<String> = without_brackets(causes).split(". ").map(distinct).collect();
-    let text = before.to_owned() + &causes.join(". ");
     if text.chars().count() <= CAUSE_MAX {
-        return text;
+        return text.to_owned();
     }
     let head: String = text.chars().take(CAUSE_MAX).collect();
     let end = head.rfind(' ').unwrap_or(head.len());
     format!("{} …", head[..end].trim_end_matches([',', ';', ':', '.']))
-}
-
-/// A sentence without alternatives that are now the same.
-fn distinct(sentence: &str) -> String {
-    let (start, names) = sentence.split_once(": ").unwrap_or(("", sentence));
-    let mut kept: Vec<&str> = Vec::new();
-    for name in names.split(", or ") {
-        if !kept.contains(&name) {
-            kept.push(name);
-        }
-    }
-    let kept = kept.join(", or ");
-    if start.is_empty() {
-        kept
-    } else {
-        format!("{start}: {kept}")
-    }
-}
-
-fn without_brackets(text: &str) -> String {
-    let mut depth = 0_u32;
-    let mut kept = String::new();
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' if depth > 0 => {
-                depth -= 1;
-                // The space before it.
-                if depth == 0 && kept.ends_with(' ') {
-                    kept.pop();
-                }
-            }
-            c if depth == 0 => kept.push(c),
-            _ => {}
-        }
-    }
-    kept
 }
 
 fn judged(html: &mut String, entry: &Entry) {
@@ -187,12 +144,6 @@ mod tests {
     #[test]
     fn a_long_cause_is_cut_at_a_word() {
         assert_eq!(short("Cause unknown"), "Cause unknown");
-        assert_eq!(short("Cause: a (x (y) z), or b (single run)"), "Cause: a, or b");
-        assert_eq!(short("Cause: a (1), or a (2). Note: b"), "Cause: a. Note: b");
-        assert_eq!(
-            short("Identity: (m/2). Cause: a (1)"),
-            "Identity: (m/2). Cause: a"
-        );
         let long = "wörter, ".repeat(40);
         let cut = short(&long);
         assert!(

@@ -44,7 +44,7 @@ pub(super) fn place(one: &crate::plan::Picture) -> String {
 }
 
 /// Explains marks and small print for readers and printers without color.
-pub(super) fn legend(html: &mut String) {
+pub(super) fn marks_in_tables(html: &mut String) {
     html.push_str("<p class=\"legend\">");
     for world in [World::Simulated, World::Aged, World::Measured, World::Model] {
         let _ = write!(

@@ -1,7 +1,7 @@
 //! The page of a document: its conclusion, figures then beside now, a card for each claim. Everything else is folded.
 
 use super::card::card;
-use super::details::{assumed, figure, legend as legend_of_tables, made_with, own, place, printed, runs};
+use super::details::{assumed, figure, made_with, marks_in_tables, own, place, printed, runs};
 use super::{FOOT, entries, escaped, file, head, legend, named, prose};
 use crate::coverage;
 use crate::ledger::Study;
@@ -131,7 +131,11 @@ fn pair(html: &mut String, study: &Study, one: &Picture) {
 /// be too low to read.
 fn shared_reach(study: &Study, sides: &[(&str, Picture)]) -> Option<f64> {
     let [(_, then), (_, now)] = sides else { return None };
-    let (then, now) = (picture::most(study, then)?, picture::most(study, now)?);
+    shared(picture::most(study, then)?, picture::most(study, now)?)
+}
+
+/// The larger of two values, unless the other would be less than a fifth of an axis.
+fn shared(then: f64, now: f64) -> Option<f64> {
     let (low, high) = (then.min(now), then.max(now));
     (low * 5.0 >= high).then_some(high)
 }
@@ -171,7 +175,7 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
     }
     if !plan.tables.is_empty() || !plan.setups.is_empty() {
         html.push_str("<details><summary>The document's tables with our numbers</summary>\n");
-        legend_of_tables(html);
+        marks_in_tables(html);
         for setup in &plan.setups {
             made_with(html, study, setup);
         }
@@ -212,4 +216,16 @@ fn folded(html: &mut String, material: &Material<'_>, study: &Study) {
         study.name,
         escaped(&study.text)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared;
+
+    #[test]
+    fn sides_share_an_axis_unless_one_would_be_too_low() {
+        assert_eq!(shared(100.0, 20.0), Some(100.0));
+        assert_eq!(shared(3.0, 3.5), Some(3.5));
+        assert_eq!(shared(100.0, 19.0), None);
+    }
 }
