@@ -242,9 +242,8 @@ fn over_sockets_an_upstream_can_be_a_path() {
 #[test]
 fn over_sockets_a_refusal_and_a_reset_reach_the_other_side() {
     for strategy in strategies() {
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let nobody = Upstream::Tcp(port.local_addr().expect("bound"));
-        drop(port);
+        let (_held, address) = refusing();
+        let nobody = Upstream::Tcp(address);
         let missing = Upstream::Unix("/nonexistent/socket".into());
         for upstream in [nobody, missing] {
             let running = Running::start(strategy, relay(upstream));
@@ -259,6 +258,15 @@ fn over_sockets_a_refusal_and_a_reset_reach_the_other_side() {
         reset(client);
         assert!(is_reset(far), "{strategy:?}");
     }
+}
+
+/// A port at which nobody listens. The socket keeps it: a free port would be another test's listener at times.
+fn refusing() -> (socket2::Socket, SocketAddr) {
+    let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+        .expect("a port");
+    let address = held.local_addr().expect("bound");
+    (held, address.as_socket().expect("an address of IP"))
 }
 
 /// Closes a socket with a reset instead of an end (`SO_LINGER` of zero, socket(7)).
